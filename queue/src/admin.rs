@@ -183,7 +183,7 @@ impl Admin {
     }
 
     /// What fails now, by group: texts that differ only in what varies are one group. It looks at the 10,000 newest dead
-    /// letters and at the 10,000 newest attempts, so it takes some milliseconds however many there are.
+    /// letters, and at 10,000 attempts of the newest jobs, so it takes some milliseconds however many there are.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -207,7 +207,7 @@ impl Admin {
         self.store.failures().await
     }
 
-    /// Why a job does not run: the one reason, what would cure it, and how that is known. It takes four statements and
+    /// Why a job does not run: the one reason, what would cure it, and how that is known. It takes five statements and
     /// some milliseconds, however many jobs there are.
     ///
     /// # Errors
@@ -254,9 +254,9 @@ impl Admin {
     /// [`Error::Database`].
     pub async fn why_summary(&self, filter: &Filter) -> Result<Vec<Waiting>, Error> {
         let is_asked = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
-        let mut depths = self.gauges().await?.depths;
+        let Gauges { mut depths, complete, .. } = self.gauges().await?;
         depths.retain(|depth| is_asked(&filter.kind, &depth.kind) && is_asked(&filter.queue, &depth.queue));
-        Ok(summary(&depths, &self.workers().await?))
+        Ok(summary(&depths, complete, &self.workers().await?))
     }
 
     /// Makes a job ready. A scheduled job no longer waits for its due time. A dead letter is
@@ -451,13 +451,16 @@ impl Admin {
             }
         }
         let patience = Instant::now() + PATIENCE;
-        while !missed.is_empty() {
+        while !missed.is_empty() && changed < most {
             if Instant::now() >= patience {
                 let jobs = missed.into_iter().map(JobId::from).collect();
                 return Err(Error::Locked { operation: operation.name(), jobs, changed });
             }
             sleep(AGAIN).await;
-            for ids in std::mem::take(&mut missed).chunks(MAX_PAGE as usize) {
+            let again = std::mem::take(&mut missed);
+            let left = usize::try_from(most - changed).unwrap_or(usize::MAX);
+            missed.extend(again.iter().skip(left));
+            for ids in again[..again.len().min(left)].chunks(MAX_PAGE as usize) {
                 changed += self.step(ids, &operation, filter.state, &mut missed).await?;
             }
         }

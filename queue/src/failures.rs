@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::gauges::Count;
 use crate::state::JobId;
 
-/// The lines of an error that count, and the characters.
-const LINES: usize = 3;
-pub(crate) const CHARS: usize = 400;
+/// The most characters of an error that are looked at, and those of a title.
+pub(crate) const CHARS: usize = 2_000;
+const TITLE_CHARS: usize = 200;
 
 /// What fails now, by group. See [`Admin::failures`](crate::admin::Admin::failures).
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,7 +18,7 @@ pub(crate) const CHARS: usize = 400;
 pub struct Failures {
     /// The groups with the most jobs first.
     pub groups: Vec<FailureGroup>,
-    /// False if there are more failures than were looked at. Then the counts are of the newest jobs.
+    /// False if there are more dead letters or attempts than were looked at. Then those of older jobs are missing.
     pub complete: bool,
 }
 
@@ -26,24 +26,25 @@ pub struct Failures {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FailureGroup {
-    /// What [`Filter::group`](crate::admin::Filter::group) selects it by: 8 hexadecimal digits. It is the same on each
+    /// What [`Filter::group`](crate::admin::Filter::group) selects it by: 16 hexadecimal digits. It is the same on each
     /// engine and at any time.
     pub group: String,
     /// The kind of its jobs.
     pub kind: String,
-    /// The error without the parts that vary, such as numbers, ids, addresses and quoted text.
+    /// The error without the parts that vary, such as numbers, ids, addresses and quoted text: its first line and the
+    /// last two, which name the cause.
     pub title: String,
     /// How many of its jobs are dead letters.
     pub dead: Count,
-    /// How many of its jobs wait for another attempt.
+    /// How many of its jobs wait for another attempt. That includes dead letters that were just sent back.
     pub retrying: Count,
-    /// When the first of them failed.
+    /// The earliest of their last failures.
     pub first: DateTime<Utc>,
-    /// When the last of them failed.
+    /// The latest of their failures.
     pub last: DateTime<Utc>,
     /// The newest of them.
     pub sample: JobId,
-    /// Its error as it is. The first few hundred characters.
+    /// Its error as it is, up to 2,000 characters.
     pub error: String,
 }
 
@@ -60,24 +61,27 @@ pub(crate) struct Counted {
 }
 
 impl Failures {
-    pub(crate) fn of(counted: Vec<Counted>, complete: bool) -> Self {
-        let mut groups: HashMap<String, FailureGroup> = HashMap::new();
+    /// `complete`: whether all waiting jobs were looked at, and all dead letters.
+    pub(crate) fn of(counted: Vec<Counted>, complete: [bool; 2]) -> Self {
+        let count = |is_dead: bool, jobs| match complete[usize::from(is_dead)] {
+            true => Count::exactly(jobs),
+            false => Count::at_least(jobs),
+        };
+        let mut groups: HashMap<(String, String), FailureGroup> = HashMap::new();
         for it in counted {
             let title = title(&it.error);
-            let group = hash(&it.kind, &title);
-            let sum = groups.entry(group.clone()).or_insert_with(|| FailureGroup {
-                group,
+            let sum = groups.entry((it.kind.clone(), title.clone())).or_insert_with(|| FailureGroup {
+                group: hash(&it.kind, &title),
                 kind: it.kind,
                 title,
-                dead: Count::default(),
-                retrying: Count::default(),
+                dead: count(true, 0),
+                retrying: count(false, 0),
                 first: it.first,
                 last: it.last,
                 sample: JobId::from(it.sample),
                 error: it.error.clone(),
             });
-            let jobs = if complete { Count::exactly(it.jobs) } else { Count::at_least(it.jobs) };
-            *(if it.is_dead { &mut sum.dead } else { &mut sum.retrying }) += jobs;
+            *(if it.is_dead { &mut sum.dead } else { &mut sum.retrying }) += count(it.is_dead, it.jobs);
             (sum.first, sum.last) = (sum.first.min(it.first), sum.last.max(it.last));
             if it.sample > sum.sample.get() {
                 (sum.sample, sum.error) = (JobId::from(it.sample), it.error);
@@ -88,7 +92,7 @@ impl Failures {
             let jobs = |it: &FailureGroup| it.dead.jobs + it.retrying.jobs;
             (jobs(b), b.last, &a.group).cmp(&(jobs(a), a.last, &b.group))
         });
-        Self { groups, complete }
+        Self { groups, complete: complete == [true; 2] }
     }
 }
 
@@ -100,83 +104,151 @@ pub(crate) fn group_of(kind: &str, error: &str) -> String {
 /// FNV-1a: the group of a failure must be the same in each build.
 fn hash(kind: &str, title: &str) -> String {
     let bytes = kind.bytes().chain([0]).chain(title.bytes());
-    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("{hash:08x}")
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+/// The first `most` characters.
+fn first(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
 
 /// An error without the parts that vary.
 fn title(error: &str) -> String {
-    let end = error.char_indices().nth(CHARS).map_or(error.len(), |(end, _)| end);
-    let lines: Vec<String> = error[..end].lines().take(LINES).map(|line| words(&quotes(line))).collect();
-    lines.join("\n")
+    let mut text = first(error, CHARS);
+    // cut in the middle of a word, the same error would have many titles
+    if text.chars().count() == CHARS {
+        text = text.rsplit_once(char::is_whitespace).map_or(text, |(whole, _)| whole);
+    }
+    let lines: Vec<&str> = text.lines().map(cause).filter(|line| !line.is_empty()).collect();
+    let last = lines.len().saturating_sub(2).max(1);
+    let kept = lines.iter().take(1).chain(lines.iter().skip(last));
+    let title: Vec<String> = kept.map(|line| words(&quotes(line))).collect();
+    first(&title.join("\n"), TITLE_CHARS).to_owned()
 }
 
-/// A line in which quoted text is left out.
+/// A line of an error without what only numbers and names the causes. Empty: it says nothing else.
+fn cause(line: &str) -> &str {
+    let line = line.trim();
+    let line = match line.get(..10) {
+        Some(head) if head.eq_ignore_ascii_case("caused by:") => line[10..].trim_start(),
+        _ => line,
+    };
+    let text = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    text.strip_prefix(": ").filter(|_| text.len() < line.len()).unwrap_or(line)
+}
+
+/// A line in which quoted text is left out. A word of a program stays: text in backticks, a key of JSON, `snake_case`.
 fn quotes(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     let mut before = ' ';
-    while let Some(first) = rest.chars().next() {
-        let behind = &rest[first.len_utf8()..];
-        // an apostrophe inside a word is no quote
-        let end = match first {
-            '"' | '`' => behind.find(first),
-            '\'' if !before.is_alphanumeric() => behind.find('\''),
+    while let Some(open) = rest.chars().next() {
+        let behind = &rest[open.len_utf8()..];
+        out.push(open);
+        let close = match open {
+            '"' => Some('"'),
+            '“' => Some('”'),
+            // an apostrophe inside a word is no quote
+            '\'' if !before.is_alphanumeric() => Some('\''),
             _ => None,
         };
-        out.push(first);
-        rest = match end {
-            Some(end) => {
-                out.push('…');
-                out.push(first);
-                &behind[end + 1..]
-            }
-            None => behind,
-        };
-        before = first;
+        before = open;
+        rest = behind;
+        let Some(close) = close else { continue };
+        let end = behind.find(close);
+        if open == '\'' && end.is_none() {
+            continue;
+        }
+        let (inside, after) = behind.split_at(end.unwrap_or(behind.len()));
+        let is_key = open == '"' && after[end.map_or(0, |_| 1)..].trim_start().starts_with(':');
+        let is_snake = inside.contains('_') && inside.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        out.push_str(if is_key || is_snake { inside } else { "…" });
+        rest = after;
+        if let Some(close) = rest.chars().next() {
+            out.push(close);
+            rest = &rest[close.len_utf8()..];
+            before = close;
+        }
     }
     out
 }
 
 /// A line in which words that vary are replaced.
 fn words(line: &str) -> String {
-    let is_end = |c: char| c.is_whitespace() || "()[]{}<>,;|".contains(c);
+    // the library's own text about a lost worker names its process
+    if let Some((_, rest)) = line.strip_prefix("the worker (").and_then(|rest| rest.split_once(')')) {
+        return format!("the worker (<process>){}", words(rest));
+    }
+    let is_end = |c: char| c.is_whitespace() || "()[]{}<>,;|\"`“”".contains(c);
     let mut out = String::with_capacity(line.len());
     for word in line.split_inclusive(is_end) {
         let (word, end) = match word.chars().next_back() {
             Some(last) if is_end(last) => word.split_at(word.len() - last.len_utf8()),
             _ => (word, ""),
         };
-        let core = word.trim_end_matches([':', '.', '!', '?']);
-        out.push_str(&stand_in(core).unwrap_or_else(|| digits(core)));
+        let core = word.trim_end_matches([':', '.', '!', '?', '\'']);
+        match stand_in(core) {
+            Some(stand_in) => out.push_str(stand_in),
+            None => {
+                for piece in core.split_inclusive([':', '=']) {
+                    let name = piece.trim_end_matches([':', '=']);
+                    match (is_id(name), stand_in(name)) {
+                        (true, _) => out.push_str("<id>"),
+                        (false, Some(stand_in)) => out.push_str(stand_in),
+                        (false, None) => out.push_str(&digits(name)),
+                    }
+                    out.push_str(&piece[name.len()..]);
+                }
+            }
+        }
         out.push_str(&word[core.len()..]);
         out.push_str(end);
     }
     out
 }
 
-/// What stands for an id, an address or a path.
-fn stand_in(word: &str) -> Option<String> {
-    let is_hex = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+/// What stands for a time, an address or a path.
+fn stand_in(word: &str) -> Option<&'static str> {
+    let is = |more: &str| word.chars().all(|c| c.is_ascii_digit() || more.contains(c));
     let has_digit = word.contains(|c: char| c.is_ascii_digit());
-    let has_letter = word.contains(|c: char| c.is_ascii_alphabetic());
-    let port = word.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty() && !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()) && host.contains(['.', ':'])
-    });
-    let is_address = word.contains("://")
-        || (word.contains('@') && word.contains('.'))
-        || port
-        || (has_digit && word.split('.').count() == 4 && word.chars().all(|c| c.is_ascii_digit() || c == '.'));
-    let is_path = word.len() > 1 && word.starts_with(['/', '~']) || word.matches('/').count() > 1;
-    if is_address {
-        Some("<address>".to_owned())
-    } else if is_path {
-        Some("<path>".to_owned())
-    } else if has_digit && has_letter && word.len() >= 8 && is_hex(word.strip_prefix("0x").unwrap_or(word)) {
-        Some("<id>".to_owned())
-    } else {
-        None
+    let colons = word.matches(':').count();
+    if has_digit && colons > 0 && is(":.-+TZ") && word.split(':').all(|part| part.len() != 4 || part.contains('-')) {
+        // 10.0.0.7:5432 has dots before its colon
+        let is_time = colons > 1 || word.split(':').all(|part| part.len() <= 2) || word.contains('T');
+        if is_time && !word.split(':').next().is_some_and(|first| first.contains('.')) {
+            return Some("<time>");
+        }
     }
+    if word.contains("://") || (word.contains('@') && word.contains('.')) {
+        return Some("<address>");
+    }
+    let is_drive = word.get(1..3) == Some(":\\");
+    if is_drive || (word.len() > 1 && word.starts_with(['/', '~'])) || word.starts_with("./") || word.starts_with("../")
+    {
+        return Some("<path>");
+    }
+    let slashes = word.matches('/').count();
+    if slashes > 1 || (slashes == 1 && word.contains('.')) {
+        return Some("<path>");
+    }
+    let has_port = word
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| host.contains('.') && !port.is_empty() && port.chars().all(|c| c.is_ascii_digit()));
+    let is_v4 = word.split('.').count() == 4 && is(".");
+    let is_v6 = (word.contains("::") || colons > 3) && word.chars().all(|c| c.is_ascii_hexdigit() || c == ':');
+    (has_port || is_v4 || is_v6).then_some("<address>")
+}
+
+/// Whether a word is an id: letters and digits in turn, or hexadecimal.
+fn is_id(word: &str) -> bool {
+    let word = word.strip_prefix("0x").unwrap_or(word);
+    let parts: Vec<bool> = word.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.is_ascii_digit()).collect();
+    let turns = parts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let is_hex = word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    is_word && ((parts.len() >= 8 && turns >= 2) || (parts.len() >= 7 && is_hex && turns >= 1))
 }
 
 /// A word in which each number is `#`.
@@ -204,25 +276,53 @@ mod tests {
             ("connection refused (smtp.example.org:587)", "connection refused (<address>)"),
             ("connection refused: 10.0.0.7:5432", "connection refused: <address>"),
             ("no route to 192.168.1.20", "no route to <address>"),
+            ("no route to fe80::ab or 2001:db8:0:1:2:3:4:5", "no route to <address> or <address>"),
             ("timed out after 30s", "timed out after #s"),
             ("order 4711 not found", "order # not found"),
             ("order-4711 not found.", "order-# not found."),
+            ("order 20261128 of 2026-11-28 failed at 12:30:45.123", "order # of #-#-# failed at <time>"),
+            ("since 2026-11-28T09:12:00Z", "since <time>"),
             ("no user \"ada\" in 'shop 7'", "no user \"…\" in '…'"),
-            ("can't read `a` and won't", "can't read `…` and won't"),
+            ("no user “ada”", "no user “…”"),
+            ("no user \"ada", "no user \"…"),
+            ("can't read and won't", "can't read and won't"),
+            ("missing field `email` at line 7", "missing field `email` at line #"),
+            ("breaks the constraint \"users_email_key\"", "breaks the constraint \"users_email_key\""),
+            (
+                r#"{"error": "card_declined", "text": "No 402", "code": 402}"#,
+                r#"{"error": "card_declined", "text": "…", "code": #}"#,
+            ),
             ("job 550e8400-e29b-41d4-a716-446655440000: gone", "job <id>: gone"),
-            ("hash deadbeef12 differs", "hash <id> differs"),
+            ("user_id=550e8400-e29b-41d4-a716-446655440000", "user_id=<id>"),
+            ("user:01ARZ3NDEKTSV4RRFFQ69G5FAV", "user:<id>"),
+            ("no charge ch_3NxYzABC12 at a1b2c3d", "no charge <id> at <id>"),
+            ("utf8mb4 and sha256 on x86_64", "utf#mb# and sha# on x#_#"),
             ("GET https://example.org/a?b=7 gave 503", "GET <address> gave #"),
             ("cannot open /var/lib/shop/7.json: no such file", "cannot open <path>: no such file"),
+            (r"cannot open C:\Users\ada\a.txt", "cannot open <path>"),
+            ("panicked at src/main.rs:10:5", "panicked at <path>"),
+            ("and/or 1/2", "and/or #/#"),
             ("mail to ada@example.org bounced", "mail to <address> bounced"),
             ("card declined: insufficient_funds", "card declined: insufficient_funds"),
-            ("a\nb 1\nc\nd", "a\nb #\nc"),
+            (
+                "the worker (app-7d9f8b6c5-x2x9k:1) running this job was lost",
+                "the worker (<process>) running this job was lost",
+            ),
+            ("a\ncaused by: b 1\ncaused by: c\ncaused by: d", "a\nc\nd"),
+            (
+                "sending mail\n\nCaused by:\n    0: no route\n    1: host 7 is down",
+                "sending mail\nno route\nhost # is down",
+            ),
+            ("sending mail\n\nCaused by:\n    refused", "sending mail\nrefused"),
             ("", ""),
         ] {
             assert_eq!(title(error), expected, "{error}");
         }
         assert_eq!(group_of("mail", "order 1"), group_of("mail", "order 22"));
         assert_ne!(group_of("mail", "order 1"), group_of("sms", "order 1"));
-        assert_eq!(group_of("mail", "order 1"), "4bd7f2bf", "it must never change");
+        assert_eq!(group_of("mail", "order 1"), "b0ce1613d74f3f3f", "it must never change");
+        let long = |n: u64, text: &str| group_of("mail", &format!("order {n}: {} {text}", "a word ".repeat(400)));
+        assert_eq!(long(9, "x"), long(1_000_000, "y"), "what is cut off does not matter");
     }
 
     #[test]
@@ -243,19 +343,21 @@ mod tests {
             counted(true, "no user 3", 1, 7),
             counted(true, "refused", 9, 1),
         ];
-        let found = Failures::of(rows.clone(), true);
+        let found = Failures::of(rows.clone(), [true, true]);
         let [first, second] = &found.groups[..] else { panic!("{found:?}") };
         assert_eq!((&*first.title, first.dead.jobs, first.retrying.jobs), ("no user #", 4, 40));
         assert_eq!((first.first, first.last, first.sample.get()), (time(7), time(25), 20));
         assert_eq!((&*first.error, &*second.title), ("no user 2", "refused"));
-        assert!(!first.dead.or_more && Failures::of(rows, false).groups[0].dead.or_more);
+        assert!(!first.dead.or_more && !first.retrying.or_more);
+        let part = Failures::of(rows, [false, true]);
+        assert!(!part.complete && part.groups.iter().all(|it| it.retrying.or_more && !it.dead.or_more), "{part:?}");
     }
 
     proptest! {
         #[test]
         fn any_error_has_a_title(error in ".*", more in "[0-9]{1,9}") {
             let title = title(&error);
-            prop_assert!(title.lines().count() <= LINES);
+            prop_assert!(title.lines().count() <= 3 && title.chars().count() <= TITLE_CHARS);
             prop_assert!(!title.contains(|c: char| c.is_ascii_digit()));
             prop_assert_eq!(group_of("k", &format!("a {more} b")), group_of("k", "a 7 b"));
         }

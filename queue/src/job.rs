@@ -607,7 +607,11 @@ where
     R: 'a,
 {
     let jobs: Vec<Enqueue<J>> = jobs.into_iter().map(Into::into).collect();
-    let sending = Sending::begin(J::KIND, J::QUEUE, Some(jobs.len()));
+    let queue = |job: &Enqueue<J>| job.options.queue.clone().unwrap_or_else(|| J::QUEUE.to_owned());
+    let sending = match jobs.first() {
+        Some(first) => Sending::begin(J::KIND, &queue(first), Some(jobs.len())),
+        None => Sending::later(),
+    };
     let rows = jobs.into_iter().map(|job| job.into_row(&sending)).collect::<Result<Vec<_>, _>>();
     if rows.is_err() {
         sending.ends(None, true);

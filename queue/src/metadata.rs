@@ -37,7 +37,12 @@ impl Metadata {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        Ok(map.into_iter().map(|(name, value)| (name, text(value))).collect::<BTreeMap<_, _>>().into())
+        let meta = Self::from(map.into_iter().map(|(name, value)| (name, text(value))).collect::<BTreeMap<_, _>>());
+        // it is handed on as text, which may be longer
+        match meta.json().map_or(0, |json| json.len()) {
+            ..=MAX_META_BYTES => Ok(meta),
+            bytes => Err(format!("as text it has {bytes} bytes, and the limit is {MAX_META_BYTES}")),
+        }
     }
 
     pub(crate) fn map(&self) -> &BTreeMap<String, String> {
@@ -79,6 +84,7 @@ mod tests {
         let read = |text| Metadata::read(text).map(|meta| meta.json());
         assert_eq!(read(r#"{"a": 7, "b": [1], "c": "x", "d": ""}"#), Ok(Some(r#"{"a":"7","b":"[1]","c":"x"}"#.into())));
         assert_eq!(read("{}"), Ok(None));
+        assert!(Metadata::read(&format!(r#"{{"a": [{}"b"]}}"#, r#""a","#.repeat(900))).is_err(), "longer as text");
         for garbage in ["", "7", "[]", "null", "{\"a\": ", "\u{0}", &format!("{{\"a\": \"{}\"}}", "x".repeat(5_000))] {
             assert!(Metadata::read(garbage).is_err(), "{garbage}");
         }

@@ -15,7 +15,7 @@ const SOON: TimeDelta = TimeDelta::seconds(30);
 
 /// Why a job does not run. See [`Admin::why`](crate::admin::Admin::why).
 ///
-/// Its text is one sentence: "it waits until its queue `mail` is resumed, which was paused at 2026-11-28 09:12:00 UTC".
+/// Its text is one sentence: "job 7 (send_email, queue mail): its queue has been paused since 2026-11-28 09:12:00 UTC".
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Why {
@@ -112,7 +112,7 @@ pub enum Reason {
         /// How many.
         ahead: Count,
     },
-    /// Nothing holds it back: it starts within moments.
+    /// Nothing that was looked at holds it back: it should start within moments.
     Next,
     /// It has been due for a while, and nothing that is known holds it back.
     Unexplained {
@@ -175,7 +175,9 @@ fn reason(job: &JobRow, facts: &Facts) -> Reason {
     if knowing.is_empty() {
         let kinds = alive().flat_map(|worker| &worker.kinds);
         let near = kinds.map(|kind| (distance(kind, &job.kind), kind)).min();
-        return Reason::UnknownKind { similar: near.filter(|(far, _)| *far <= 2).map(|(_, kind)| kind.clone()) };
+        return Reason::UnknownKind {
+            similar: near.filter(|(far, kind)| far * 4 <= kind.chars().count()).map(|(_, kind)| kind.clone()),
+        };
     }
     let serving: Vec<_> = knowing.iter().filter(|worker| serves(worker, &job.queue)).collect();
     if serving.is_empty() {
@@ -184,11 +186,12 @@ fn reason(job: &JobRow, facts: &Facts) -> Reason {
         served.dedup();
         return Reason::UnservedQueue { served };
     }
+    let is_busy = |worker: &&&WorkerInfo| worker.running >= u64::from(worker.concurrency);
     let (running, slots) = (
         serving.iter().map(|worker| worker.running).sum::<u64>(),
         serving.iter().map(|worker| u64::from(worker.concurrency)).sum::<u64>(),
     );
-    if running >= slots {
+    if serving.iter().all(|worker| is_busy(&worker)) {
         return Reason::Busy { running, slots };
     }
     if facts.ahead.jobs > 0 {
@@ -207,18 +210,18 @@ fn cure(job: &JobRow, reason: &Reason) -> (Option<String>, &'static str) {
     let (cure, known_by) = match reason {
         Reason::Completed => (None, ITS_ROW),
         Reason::Cancelled { .. } => (Some("enqueue it again, if it is wanted after all".into()), ITS_ROW),
-        Reason::Dead { .. } => (Some(format!("mend the cause, then send job {id} back")), ITS_ATTEMPT),
+        Reason::Dead { .. } => (Some(format!("fix the cause, then send job {id} back")), ITS_ATTEMPT),
         Reason::Running { .. } => (None, "its row, and the lease of its worker"),
-        Reason::Stopping { .. } => (Some("its handler must watch its cancellation token".into()), ITS_ROW),
+        Reason::Stopping { .. } => (None, ITS_ROW),
         Reason::WorkerLost { others: true, .. } => (None, "the lease of its worker is over"),
         Reason::WorkerLost { others: false, .. } => (Some("start a worker".into()), "the lease of its worker is over"),
-        Reason::Retrying { .. } => (Some(format!("mend the cause; retry job {id} to run it now")), ITS_ATTEMPT),
+        Reason::Retrying { .. } => (Some(format!("fix the cause; retry job {id} to run it now")), ITS_ATTEMPT),
         Reason::NotDue { .. } => (Some(format!("retry job {id} to run it now")), ITS_ROW),
         Reason::Paused { .. } => (Some(format!("resume the queue `{}`", queue.escape_debug())), "the paused queues"),
         Reason::NoWorker => (Some("start a worker".into()), "no lease runs"),
         Reason::UnknownKind { similar: Some(similar) } => {
             let similar = similar.escape_debug();
-            let cure = format!("is `{name}` a slip for `{similar}`? Otherwise deploy a worker that knows `{name}`");
+            let cure = format!("is `{name}` a typo for `{similar}`? Otherwise deploy a worker that knows `{name}`");
             (Some(cure), WORKERS)
         }
         Reason::UnknownKind { similar: None } => (Some(format!("deploy a worker that knows `{name}`")), WORKERS),
@@ -227,10 +230,10 @@ fn cure(job: &JobRow, reason: &Reason) -> (Option<String>, &'static str) {
         }
         Reason::Busy { .. } => (Some("wait, or give its workers more slots".into()), "the slots of the live workers"),
         Reason::Behind { .. } => (Some("wait, or start more workers".into()), "the order of its lane"),
-        Reason::Next => (None, "its row: nothing holds it back"),
+        Reason::Next => (None, "its row, its lane and the live workers"),
         Reason::Unexplained { .. } => (
             Some(
-                "look for a lock on its row, for more urgent jobs of the same workers, and at the log of a worker"
+                "look at the limits of its queue, for more urgent jobs of its workers, for a lock on its row, and at a log"
                     .into(),
             ),
             "nothing that was looked at explains it",
@@ -239,21 +242,34 @@ fn cure(job: &JobRow, reason: &Reason) -> (Option<String>, &'static str) {
     (cure, known_by)
 }
 
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, queue) = (self.kind.escape_debug(), self.queue.escape_debug());
+        write!(f, "job {} ({kind}, queue {queue}): {}", self.job, self.reason)
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |time: &DateTime<Utc>| time.format("%F %T UTC").to_string();
-        let because = |error: &Option<String>| error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+        let because = |error: &Option<String>| {
+            let first = error.as_ref().and_then(|error| error.lines().next());
+            first.map_or_else(String::new, |error| format!(": {error}"))
+        };
         match self {
             Self::Completed => write!(f, "it has completed"),
             Self::Cancelled { error } => write!(f, "it was cancelled{}", because(error)),
             Self::Dead { error } => write!(f, "it is a dead letter{}", because(error)),
             Self::Running { worker, since: Some(since) } => {
-                write!(f, "{worker} has it since {}: it runs there, or waits for a slot there", at(since))
+                write!(f, "{worker} has had it since {}: it runs there, or waits for a slot there", at(since))
             }
             Self::Running { worker, since: None } => {
                 write!(f, "{worker} has it: it runs there, or waits for a slot there")
             }
-            Self::Stopping { worker } => write!(f, "{worker} has it, and was told to stop it"),
+            Self::Stopping { worker } => write!(
+                f,
+                "{worker} has it, and was told to stop it: it ends soon, or is dropped after its grace period"
+            ),
             Self::WorkerLost { worker, others: true } => {
                 write!(f, "its worker {worker} is lost; another one takes it back within seconds")
             }
@@ -261,10 +277,10 @@ impl fmt::Display for Reason {
                 write!(f, "its worker {worker} is lost, and no other one is alive to take it back")
             }
             Self::Retrying { at: due, error } => {
-                write!(f, "its last attempt failed, and the next one is due at {}{}", at(due), because(error))
+                write!(f, "its last attempt did not succeed, and the next one is due at {}{}", at(due), because(error))
             }
             Self::NotDue { at: due } => write!(f, "it is due at {}", at(due)),
-            Self::Paused { since } => write!(f, "its queue is paused since {}", at(since)),
+            Self::Paused { since } => write!(f, "its queue has been paused since {}", at(since)),
             Self::NoWorker => write!(f, "no worker is alive"),
             Self::UnknownKind { .. } => write!(f, "no live worker knows its kind"),
             Self::UnservedQueue { served } => {
@@ -272,12 +288,12 @@ impl fmt::Display for Reason {
                 write!(f, "no live worker that knows its kind serves its queue, only `{}`", served.escape_debug())
             }
             Self::Busy { running, slots } => {
-                write!(f, "its workers are busy: they hold {running} jobs, and have {slots} slots")
+                write!(f, "its workers are busy: jobs held {running}, slots {slots}")
             }
-            Self::Behind { ahead } => write!(f, "{ahead} jobs of its kind, queue and priority come first"),
-            Self::Next => write!(f, "nothing holds it back: it starts within moments"),
+            Self::Behind { ahead } => write!(f, "others of its kind, queue and priority come first: {ahead}"),
+            Self::Next => write!(f, "nothing that was looked at holds it back: it should start within moments"),
             Self::Unexplained { due } => {
-                write!(f, "it is due since {}, and nothing that is known holds it back", at(due))
+                write!(f, "it has been due since {}, and nothing that was looked at holds it back", at(due))
             }
         }
     }
@@ -297,7 +313,8 @@ pub struct Waiting {
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} wait {}", self.jobs, self.reason)
+        let waits = if self.jobs.jobs == 1 && !self.jobs.or_more { "waits" } else { "wait" };
+        write!(f, "{} {waits} {}", self.jobs, self.reason)
     }
 }
 
@@ -305,7 +322,8 @@ impl fmt::Display for Waiting {
 const MOST_LINES: usize = 6;
 
 /// What the waiting jobs of these kinds and queues wait for, the most first.
-pub(crate) fn summary(depths: &[Depth], workers: &[WorkerInfo]) -> Vec<Waiting> {
+/// `complete`: these are all kinds and queues.
+pub(crate) fn summary(depths: &[Depth], complete: bool, workers: &[WorkerInfo]) -> Vec<Waiting> {
     let alive: Vec<_> = workers.iter().filter(|worker| is_alive(worker)).collect();
     let mut sums: BTreeMap<(String, Option<String>), Count> = BTreeMap::new();
     for depth in depths {
@@ -343,6 +361,10 @@ pub(crate) fn summary(depths: &[Depth], workers: &[WorkerInfo]) -> Vec<Waiting> 
         let reason = format!("for {} other reasons", rest.len());
         lines.push(Waiting { jobs, reason, cure: Some("ask for one kind or queue".to_owned()) });
     }
+    if !complete {
+        let reason = "in kinds and queues that were not looked at: there are too many".to_owned();
+        lines.push(Waiting { jobs: Count::at_least(0), reason, cure: None });
+    }
     lines
 }
 
@@ -354,19 +376,27 @@ fn serves(worker: &WorkerInfo, queue: &String) -> bool {
     worker.queues.is_empty() || worker.queues.contains(queue)
 }
 
-/// How many letters must change to make one text of the other.
+/// How many letters must change to make one text of the other. Two neighbours that change places count once.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut before = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let swap = before + usize::from(x != *y);
-            before = row[j + 1];
-            row[j + 1] = swap.min(before + 1).min(row[j] + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            table[i][j] = match (i, j) {
+                (0, _) => j,
+                (_, 0) => i,
+                _ => {
+                    let other = usize::from(a[i - 1] != b[j - 1]);
+                    let least = (table[i - 1][j - 1] + other).min(table[i - 1][j] + 1).min(table[i][j - 1] + 1);
+                    match i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                        true => least.min(table[i - 2][j - 2] + 1),
+                        false => least,
+                    }
+                }
+            };
         }
     }
-    row[b.len()]
+    table[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -428,8 +458,14 @@ mod tests {
         let dead = JobRow { error: Some("no such mailbox".into()), ..job(JobState::Dead) };
         assert_eq!(why(&dead), "it is a dead letter: no such mailbox");
         assert_eq!(why(&job(JobState::Cancelled)), "it was cancelled");
-        assert_eq!(why(&on(3)), "web:1 has it since 2027-01-15 08:00:00 UTC: it runs there, or waits for a slot there");
-        assert_eq!(why(&JobRow { cancel_requested: true, ..on(3) }), "web:1 has it, and was told to stop it");
+        assert_eq!(
+            why(&on(3)),
+            "web:1 has had it since 2027-01-15 08:00:00 UTC: it runs there, or waits for a slot there"
+        );
+        assert_eq!(
+            why(&JobRow { cancel_requested: true, ..on(3) }),
+            "web:1 has it, and was told to stop it: it ends soon, or is dropped after its grace period"
+        );
         assert_eq!(why(&on(4)), "its worker web:1 is lost; another one takes it back within seconds");
         let nobody = Why::of(&on(9), &facts(&[gone.clone()]));
         assert_eq!(nobody.reason, Reason::WorkerLost { worker: "worker 9".into(), others: false });
@@ -470,11 +506,12 @@ mod tests {
         let slip = facts(&[worker(1, &[], &["send_emial"])]);
         let why = Why::of(&job(JobState::Ready), &slip);
         assert_eq!(why.reason.to_string(), "no live worker knows its kind");
-        let cure = "is `send_email` a slip for `send_emial`? Otherwise deploy a worker that knows `send_email`";
+        let cure = "is `send_email` a typo for `send_emial`? Otherwise deploy a worker that knows `send_email`";
         assert_eq!(why.cure.as_deref(), Some(cure));
         let one = facts(&[worker(1, &["a"], &["send_email"])]);
         let text = Why::of(&job(JobState::Ready), &one).reason.to_string();
         assert_eq!(text, "no live worker that knows its kind serves its queue, only `a`");
+        assert_eq!(why.to_string(), "job 7 (send_email, queue mail): no live worker knows its kind");
     }
 
     #[test]
@@ -485,7 +522,7 @@ mod tests {
             ..Depth::new(kind, queue)
         };
         let lines = |depths: &[Depth], workers: &[WorkerInfo]| -> Vec<String> {
-            summary(depths, workers).iter().map(Waiting::to_string).collect()
+            summary(depths, true, workers).iter().map(Waiting::to_string).collect()
         };
         let here = worker(1, &["a", "b"], &["mail"]);
         let busy = WorkerInfo { running: 2, ..worker(2, &["c"], &["mail"]) };
@@ -502,16 +539,29 @@ mod tests {
             ]
         );
         assert_eq!(lines(&[depth("mail", "c", 2, 0)], &[here.clone(), busy]), ["2 wait for a free slot"]);
-        assert_eq!(lines(&[depth("mail", "a", 1, 0)], &[]), ["1 wait for a worker: none is alive"]);
+        assert_eq!(lines(&[depth("mail", "a", 1, 0)], &[]), ["1 waits for a worker: none is alive"]);
         assert_eq!(lines(&[depth("mail", "a", 0, 0)], &[]), [""; 0]);
         let many: Vec<_> = (0..20).map(|n| depth(&format!("k{n}"), "a", 20 - n, 0)).collect();
         let found = lines(&many, &[here]);
         assert_eq!((found.len(), &*found[5]), (6, "120 wait for 15 other reasons"));
+        let more = summary(&[], false, &[]);
+        assert!(
+            more[0].to_string().starts_with("0 or more wait in kinds and queues that were not looked at"),
+            "{more:?}"
+        );
     }
 
     #[test]
     fn distance_counts_letters() {
-        for (a, b, far) in [("", "", 0), ("mail", "mial", 2), ("mail", "mails", 1), ("ä", "a", 1), ("abc", "", 3)] {
+        for (a, b, far) in [
+            ("", "", 0),
+            ("mail", "mial", 1),
+            ("ping", "pong", 1),
+            ("ab", "bca", 3),
+            ("mail", "mails", 1),
+            ("ä", "a", 1),
+            ("abc", "", 3),
+        ] {
             assert_eq!((distance(a, b), distance(b, a)), (far, far), "{a} {b}");
         }
     }

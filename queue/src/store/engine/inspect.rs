@@ -56,7 +56,7 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
         /// How many dead letters are looked at, and how many attempts.
         const MOST: i64 = 10_000;
         let doing = "cannot group the failures";
-        let (mut counted, mut complete) = (Vec::new(), true);
+        let (mut counted, mut is_complete) = (Vec::new(), [true; 2]);
         for (is_dead, sql) in [(true, DB::ADMIN.failures_dead), (false, DB::ADMIN.failures_retrying)] {
             let binds = [MOST.into(), (CHARS as i64).into()];
             let rows = self.read(Via::Pool, doing, sql, &binds, |row| {
@@ -68,11 +68,11 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
             for row in rows.await? {
                 match row {
                     Ok(some) => counted.push(some),
-                    Err(looked_at) => complete &= looked_at < MOST,
+                    Err(looked_at) => is_complete[usize::from(is_dead)] = looked_at < MOST,
                 }
             }
         }
-        Ok(Failures::of(counted, complete))
+        Ok(Failures::of(counted, is_complete))
     }
 
     async fn facts(&self, job: &JobRow) -> Result<Facts, Error> {

@@ -161,7 +161,8 @@ impl Connecting for Postgres {
     const BEGIN_LENT: Option<&'static str> = Some(settings::BEGIN_LENT);
     const SESSION: Option<&'static str> = Some("SELECT pg_backend_pid()");
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
-    const BEFORE_MIGRATION: &'static [&'static str] = &[];
+    // A change of a table waits for open transactions, and all others wait for it: heartbeats too.
+    const BEFORE_MIGRATION: &'static [&'static str] = &["SET lock_timeout = '1s'"];
     // the number is "queue" in ASCII
     const LOCK_MIGRATION: Option<&'static str> = Some("SELECT 1 FROM pg_advisory_xact_lock(487384675685)");
     const DDL_IN_TRANSACTION: bool = true;

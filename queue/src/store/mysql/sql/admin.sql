@@ -213,7 +213,8 @@ UNION ALL
 SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM dead
 
 -- name: failures_retrying
--- The same for waiting jobs whose last attempt failed, among the $1 newest attempts.
+-- The same for waiting jobs whose last attempt failed, among the $1 attempts of the newest jobs. Attempts that a shutdown
+-- released do not matter.
 WITH last_ones AS (
     SELECT job_id, fence, outcome, LEFT(error, $2) AS error, ended_at
     FROM queue_attempts FORCE INDEX (PRIMARY) ORDER BY job_id DESC, fence DESC LIMIT $1
@@ -221,7 +222,9 @@ WITH last_ones AS (
 SELECT j.kind, a.error, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(a.ended_at)),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(a.ended_at)), MAX(a.job_id)
 FROM last_ones AS a STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = a.job_id
-WHERE j.worker_id = 0 AND j.fence = a.fence AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+WHERE j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+  AND NOT EXISTS (SELECT 1 FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
+      AND b.outcome NOT IN ('released', 'unstarted'))
 GROUP BY j.kind, a.error
 UNION ALL
 SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM last_ones

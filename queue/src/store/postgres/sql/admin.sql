@@ -193,14 +193,18 @@ UNION ALL
 SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM dead
 
 -- name: failures_retrying
--- The same for waiting jobs whose last attempt failed, among the $1 newest attempts.
+-- The same for waiting jobs whose last attempt failed, among the $1 attempts of the newest jobs. Attempts that a shutdown
+-- released do not matter. (LATERAL with a limit: the plan stays on the primary key, whatever the statistics say.)
 WITH last AS MATERIALIZED (
     SELECT job_id, fence, outcome, left(error, $2::integer) AS error, ended_at
     FROM queue_attempts ORDER BY job_id DESC, fence DESC LIMIT $1
 )
 SELECT j.kind, a.error, count(*), min(a.ended_at), max(a.ended_at), max(a.job_id)
-FROM last AS a JOIN queue_jobs AS j ON j.id = a.job_id
-WHERE j.worker_id = 0 AND j.fence = a.fence AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+FROM last AS a
+CROSS JOIN LATERAL (SELECT j.kind, j.worker_id FROM queue_jobs AS j WHERE j.id = a.job_id LIMIT 1) AS j
+WHERE j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+  AND NOT EXISTS (SELECT FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
+      AND b.outcome NOT IN ('released', 'unstarted'))
 GROUP BY j.kind, a.error
 UNION ALL
 SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM last
