@@ -1,0 +1,139 @@
+//! The command line of [`queue`]: what is wrong, why, and how to act on it.
+//!
+//! `cargo install queue-cli` gives a program `queue` for any database. [`Cli`] is the same inside your own program.
+#![doc = include_str!("../README.md")]
+
+mod act;
+mod args;
+mod database;
+mod failure;
+mod findings;
+mod look;
+mod query;
+mod run;
+mod screen;
+mod text;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::act::Verb;
+use crate::args::{Args, Command};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::screen::Screen;
+
+/// The command line.
+///
+/// ```no_run
+/// fn main() -> std::process::ExitCode {
+///     queue_cli::Cli::new().main()
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct Cli {}
+
+impl Cli {
+    /// The commands for any database.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Does what the arguments of this process say. Returns the code with which to exit: 0 done, 1 failed or something
+    /// was found, 2 not understood, 3 try again later. It may be called on a thread of a runtime.
+    pub fn main(self) -> ExitCode {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let json = words.iter().any(|word| word == "--json");
+        // a thread of a runtime may not wait for another one
+        let done = std::thread::spawn(move || start(words)).join();
+        let Err(failure) = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) else {
+            return ExitCode::SUCCESS;
+        };
+        Screen::new(json, false).say(&failure.text(json));
+        failure.code.into()
+    }
+}
+
+fn start(words: Vec<OsString>) -> Result<(), Failure> {
+    let args = match Args::try_parse_from(&words) {
+        Ok(args) => args,
+        Err(error) => return misunderstood(&error, words.iter().any(|word| word == "--json")),
+    };
+    let mut screen = Screen::new(args.json, args.utc);
+    match args.command {
+        None => screen.out(args::INCIDENT),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "queue", &mut script);
+            screen.out(&String::from_utf8_lossy(&script))
+        }
+        Some(command) => {
+            let url = database::url(args.database.as_deref())?;
+            screen.database = database::shown(&url);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Failure::new(error.to_string(), None))?;
+            let done = runtime.block_on(run(&screen, &url, command));
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            done
+        }
+    }
+}
+
+/// Help, or an error with the nearest word.
+fn misunderstood(error: &clap::Error, json: bool) -> Result<(), Failure> {
+    let text = error.render().to_string();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Screen::new(json, false).out(&text);
+    }
+    let near = match error.get(ContextKind::SuggestedSubcommand).or_else(|| error.get(ContextKind::SuggestedArg)) {
+        Some(ContextValue::String(near)) => Some(near.clone()),
+        Some(ContextValue::Strings(near)) => near.first().cloned(),
+        _ => None,
+    };
+    let fix = near.map_or_else(|| "queue help".to_owned(), |near| format!("queue {near}"));
+    // its first paragraph; the others repeat the usage
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    Err(Failure::usage(lines.join(" ").trim_start_matches("error: "), Some(fix)))
+}
+
+async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure> {
+    let now = screen.look.now;
+    // what can be refused without the database
+    let (verb, chosen) = match &command {
+        Command::Migrate { sql: true, from } => return run::script(screen, url, *from),
+        Command::Retry(which) => (Verb::Retry, Some(act::choose(which, screen)?)),
+        Command::SendBack(which) => (Verb::SendBack, Some(act::choose(which, screen)?)),
+        Command::Cancel(which) => (Verb::Cancel, Some(act::choose(which, screen)?)),
+        Command::Delete(which) => (Verb::Delete, Some(act::choose(which, screen)?)),
+        Command::Reschedule { which, when } => {
+            let time = when.time(now).map_err(|error| Failure::usage(error, None))?;
+            (Verb::Reschedule(time), Some(act::choose(which, screen)?))
+        }
+        _ => (Verb::Retry, None),
+    };
+    let db = Database::open(url).await?;
+    let admin = &db.admin;
+    let done = match (command, chosen) {
+        (_, Some(chosen)) => act::act(admin, screen, verb, chosen).await,
+        (Command::Status, _) => look::status(admin, screen).await,
+        (Command::List { query, limit, after }, _) => look::list(admin, screen, &query, limit, after).await,
+        (Command::Show { id }, _) => look::show(admin, screen, id).await,
+        (Command::Why { id }, _) => look::why(admin, screen, id).await,
+        (Command::Workers, _) => look::workers(admin, screen).await,
+        (Command::Queues, _) => look::queues(admin, screen).await,
+        (Command::Schedules, _) => look::schedules(admin, screen).await,
+        (Command::Edit { id, json, set }, _) => act::edit(admin, screen, id, json.as_deref(), &set).await,
+        (Command::Pause { queue }, _) => act::pause(admin, screen, &queue, true).await,
+        (Command::Resume { queue }, _) => act::pause(admin, screen, &queue, false).await,
+        (Command::Migrate { .. }, _) => run::migrate(&db, screen).await,
+        (Command::Check, _) => run::check(admin, screen).await,
+        (Command::Doctor, _) => run::doctor(&db, screen).await,
+        _ => Ok(()),
+    };
+    db.close().await;
+    done
+}

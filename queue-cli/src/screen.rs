@@ -1,0 +1,91 @@
+//! Where answers go: data to standard output, all else to standard error.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use chrono::Utc;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::findings::Finding;
+use crate::text::{Look, Tone, clean, exact};
+use unicode_width::UnicodeWidthStr as _;
+
+/// The terminal of a command.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    pub(crate) look: Look,
+    pub(crate) json: bool,
+    /// The database, without its password.
+    pub(crate) database: String,
+}
+
+impl Screen {
+    pub(crate) fn new(json: bool, utc: bool) -> Self {
+        let stdout = io::stdout();
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|width| *width > 0);
+        let found = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
+        let colour = stdout.is_terminal() && !set("NO_COLOR") && !dumb;
+        let look = Look { width: given.or_else(found), colour, utc, now: Utc::now() };
+        Self { look, json, database: String::new() }
+    }
+
+    /// Data.
+    pub(crate) fn out(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::closed(),
+            _ => Failure::new(format!("cannot write to standard output: {error}"), None),
+        })
+    }
+
+    /// One object as one line.
+    pub(crate) fn object(&self, item: &impl Serialize) -> Result<(), Failure> {
+        let line = serde_json::to_string(item).map_err(|error| Failure::new(error.to_string(), None))?;
+        self.out(&(line + "\n"))
+    }
+
+    /// A list, one object on each line.
+    pub(crate) fn objects<T: Serialize>(&self, items: &[T]) -> Result<(), Failure> {
+        items.iter().try_for_each(|item| self.object(item))
+    }
+
+    /// What is not data. Nobody may be listening.
+    pub(crate) fn say(&self, text: &str) {
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// Names the database and the time.
+    pub(crate) fn header(&self) -> String {
+        let time = exact(self.look.now);
+        let both = format!("{} · {time}", self.database);
+        let line = if self.look.width.is_some_and(|width| both.width() > width) {
+            format!("{}\n{time}", self.database)
+        } else {
+            both
+        };
+        self.look.paint(Tone::Faint, &line) + "\n"
+    }
+
+    /// Sentences, each with its sign and the command that goes on.
+    pub(crate) fn findings(&self, found: &[Finding]) -> String {
+        let mut out = String::new();
+        for Finding { severity, message, fix } in found {
+            let (tone, sign) = severity.sign();
+            out += &format!("  {} {}\n", self.look.paint(tone, sign), self.look.wrap(&clean(message), 4, 4));
+            if let Some(fix) = fix {
+                out += &format!("      {}\n", clean(fix));
+            }
+        }
+        out
+    }
+
+    /// Asks on a terminal.
+    pub(crate) fn agrees(&self, question: &str) -> bool {
+        self.say(&format!("{question} [y/N] "));
+        let mut answer = String::new();
+        let _ = io::stdin().lock().read_line(&mut answer);
+        matches!(answer.trim(), "y" | "Y" | "yes")
+    }
+}
