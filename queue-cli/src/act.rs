@@ -113,7 +113,9 @@ pub(crate) fn choose(which: &Which, screen: &Screen) -> Result<Chosen, Failure> 
         return Err(Failure::usage("--match needs at least one word, such as kind:send_email", None));
     }
     if !which.yes && (screen.json || !io::stdin().is_terminal()) {
-        return Err(Failure::usage("nothing was done: add --yes, or run it in a terminal, where it asks", None));
+        let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word) + " ").collect();
+        let why = "nothing was done: add --yes, or run it in a terminal, where it asks";
+        return Err(Failure::usage(why, Some(format!("queue {}--yes", words.concat()))));
     }
     Ok(Chosen::Matching(Matching { query, first: which.first, yes: which.yes }))
 }
@@ -140,8 +142,7 @@ fn ids(words: &[String]) -> Result<Vec<JobId>, Failure> {
 }
 
 fn id(word: &str) -> Result<JobId, Failure> {
-    let wrong = || Failure::usage(format!("`{}` is not the id of a job", clean(word)), Some("queue list".into()));
-    word.parse().map_err(|_| wrong())
+    crate::args::id(word).map_err(|why| Failure::usage(why, Some("queue list".into())))
 }
 
 pub(crate) async fn act(admin: &Admin, screen: &Screen, verb: Verb, chosen: Chosen) -> Result<(), Failure> {
@@ -274,7 +275,7 @@ fn assignment(text: &str, args: &Value) -> Result<(String, Value), String> {
 pub(crate) async fn edit(
     admin: &Admin,
     screen: &Screen,
-    id: i64,
+    id: JobId,
     given: Option<&str>,
     set: &[String],
 ) -> Result<(), Failure> {
@@ -284,7 +285,6 @@ pub(crate) async fn edit(
         serde_json::from_str::<Value>(text).map_err(|error| wrong(format!("this is not JSON ({error}): {example}")))
     });
     let given = given.transpose()?;
-    let id = JobId::from(id);
     let detail = admin.job(id).await?.ok_or(Error::NotFound(id))?;
     let new = match given {
         Some(given) => given,

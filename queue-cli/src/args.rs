@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use queue::JobId;
 
 /// What is wrong with background jobs, why, and how to act on it.
 ///
@@ -35,13 +36,19 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
         /// Only ids above this one
-        #[arg(long, value_name = "ID")]
-        after: Option<i64>,
+        #[arg(long, value_name = "ID", value_parser = id)]
+        after: Option<JobId>,
     },
     /// One job: its attempts, arguments and result
-    Show { id: i64 },
+    Show {
+        #[arg(value_parser = id)]
+        id: JobId,
+    },
     /// Why a job does not run, and what would cure it
-    Why { id: i64 },
+    Why {
+        #[arg(value_parser = id)]
+        id: JobId,
+    },
     /// Worker processes: what they serve, and what they hold
     Workers,
     /// Queues with exact counts. Reads every waiting job
@@ -65,10 +72,11 @@ pub(crate) enum Command {
     },
     /// Change arguments of a waiting job or a dead letter: `queue edit 7 --set to=ada@example.org`
     Edit {
-        id: i64,
+        #[arg(value_parser = id)]
+        id: JobId,
         /// An object whose fields replace those of the job: '{"to": "ada@example.org"}'
         #[arg(value_name = "JSON", required_unless_present = "set", conflicts_with = "set")]
-        json: Option<String>,
+        fields: Option<String>,
         /// One field. Its value is JSON, or else a text
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
@@ -94,6 +102,10 @@ pub(crate) enum Command {
     Completions { shell: clap_complete::Shell },
 }
 
+pub(crate) fn id(word: &str) -> Result<JobId, String> {
+    word.parse().map_err(|_| format!("`{}` is not the id of a job", crate::text::clean(word)))
+}
+
 /// Which jobs to change.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Which {
@@ -107,7 +119,7 @@ pub(crate) struct Which {
     #[arg(long, value_name = "N", requires = "matching", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) first: Option<u32>,
     /// With --match: do not ask
-    #[arg(long, requires = "matching")]
+    #[arg(long)]
     pub(crate) yes: bool,
 }
 
@@ -156,3 +168,13 @@ In an incident, in this order:
 
 All commands: queue help
 ";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_words_fit_together() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -26,6 +26,7 @@ use crate::args::{Args, Command};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::screen::Screen;
+use crate::text::clean;
 
 /// The command line.
 ///
@@ -94,7 +95,17 @@ fn misunderstood(error: &clap::Error, json: bool) -> Result<(), Failure> {
         Some(ContextValue::Strings(near)) => near.first().cloned(),
         _ => None,
     };
-    let fix = near.map_or_else(|| "queue help".to_owned(), |near| format!("queue {near}"));
+    let fix = match (error.kind(), &near) {
+        (ErrorKind::ValueValidation, _) if text.contains("the id of a job") => "queue list".to_owned(),
+        (_, Some(near)) if !near.starts_with('-') => format!("queue {near}"),
+        _ => "queue help".to_owned(),
+    };
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        return Err(Failure::usage(format!("there is no command `{}`{near}", clean(word)), Some(fix)));
+    }
     // its first paragraph; the others repeat the usage
     let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     Err(Failure::usage(lines.join(" ").trim_start_matches("error: "), Some(fix)))
@@ -126,7 +137,7 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         (Command::Workers, _) => look::workers(admin, screen).await,
         (Command::Queues, _) => look::queues(admin, screen).await,
         (Command::Schedules, _) => look::schedules(admin, screen).await,
-        (Command::Edit { id, json, set }, _) => act::edit(admin, screen, id, json.as_deref(), &set).await,
+        (Command::Edit { id, fields, set }, _) => act::edit(admin, screen, id, fields.as_deref(), &set).await,
         (Command::Pause { queue }, _) => act::pause(admin, screen, &queue, true).await,
         (Command::Resume { queue }, _) => act::pause(admin, screen, &queue, false).await,
         (Command::Migrate { .. }, _) => run::migrate(&db, screen).await,

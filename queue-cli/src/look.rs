@@ -33,7 +33,8 @@ pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure
     }
     let alive = world.alive();
     let workers = if alive == 1 { "1 worker is alive" } else { &format!("{} workers are alive", thousands(alive)) };
-    out += &format!("\n  {workers}, {} of {} slots are busy.\n", thousands(running), thousands(slots));
+    let workers = format!("{workers}, {} of {} slots are busy.", thousands(running), thousands(slots));
+    out += &format!("\n  {}\n", screen.look.wrap(&workers, 2, 2));
     if !queues.is_empty() {
         let mut table = Table::new(&["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "OLDEST"]);
         for queue in queues {
@@ -91,12 +92,12 @@ pub(crate) async fn list(
     screen: &Screen,
     words: &[String],
     limit: u32,
-    after: Option<i64>,
+    after: Option<JobId>,
 ) -> Result<(), Failure> {
     let query = Query::parse(words, screen.look.now).map_err(|error| Failure::usage(error, None))?;
     let mut filter = query.filter().limit(limit);
     if let Some(after) = after {
-        filter = filter.after(after.into());
+        filter = filter.after(after);
     }
     let page = admin.jobs(&filter).await?;
     if screen.json {
@@ -137,12 +138,11 @@ pub(crate) fn slip(what: &str, value: &str, known: &[&str]) -> Option<String> {
     Some(format!("No waiting job and no worker has the {what} `{}`.{near}\n", clean(value)))
 }
 
-async fn job(admin: &Admin, id: i64) -> Result<JobDetail, Failure> {
-    let id = JobId::from(id);
+async fn job(admin: &Admin, id: JobId) -> Result<JobDetail, Failure> {
     Ok(admin.job(id).await?.ok_or(queue::Error::NotFound(id))?)
 }
 
-pub(crate) async fn show(admin: &Admin, screen: &Screen, id: i64) -> Result<(), Failure> {
+pub(crate) async fn show(admin: &Admin, screen: &Screen, id: JobId) -> Result<(), Failure> {
     let detail = job(admin, id).await?;
     if screen.json {
         return screen.object(&detail);
@@ -182,8 +182,9 @@ fn story(detail: &JobDetail, screen: &Screen) -> String {
     out += &value("meta", detail.meta.as_ref(), screen);
     out += &value("result", detail.result.as_ref(), screen);
     if let Some(error) = &job.error {
-        let text: Vec<String> = error.lines().map(|line| clean(line.trim_end())).collect();
-        out += &line("error", &text.join(" "));
+        let lines = error.lines().map(|line| look.wrap(&clean(line.trim_end()), 12, 12));
+        let name = look.paint(Tone::Faint, "error    ");
+        out += &format!("  {name} {}\n", lines.collect::<Vec<_>>().join("\n            "));
     }
     out += &format!("\n  enqueued {}\n", look.time(job.enqueued_at));
     out += &attempts(&detail.attempts, screen);
@@ -256,8 +257,8 @@ fn attempts(attempts: &[Attempt], screen: &Screen) -> String {
     if attempts.is_empty() { String::new() } else { skipped + &table.lines(&screen.look, 2) }
 }
 
-pub(crate) async fn why(admin: &Admin, screen: &Screen, id: i64) -> Result<(), Failure> {
-    let why = admin.why(id.into()).await?;
+pub(crate) async fn why(admin: &Admin, screen: &Screen, id: JobId) -> Result<(), Failure> {
+    let why = admin.why(id).await?;
     if screen.json {
         return screen.object(&why);
     }

@@ -41,7 +41,7 @@ fn tell(screen: &Screen, found: &[Finding]) -> Result<(), Failure> {
 
 pub(crate) async fn check(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
     let found = findings::unserved(&world(admin).await?);
-    tell(screen, &or_fine(found, "A live worker serves every kind and queue that has waiting jobs."))
+    tell(screen, &or_fine(found, "Nothing waits that no live worker serves."))
 }
 
 fn or_fine(found: Vec<Finding>, fine: &str) -> Vec<Finding> {

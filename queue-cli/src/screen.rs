@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::findings::Finding;
-use crate::text::{Look, Tone, clean, exact};
+use crate::text::{Look, Tone, clean, cut, exact};
 use unicode_width::UnicodeWidthStr as _;
 
 /// The terminal of a command.
@@ -60,10 +60,9 @@ impl Screen {
     pub(crate) fn header(&self) -> String {
         let time = exact(self.look.now);
         let both = format!("{} · {time}", self.database);
-        let line = if self.look.width.is_some_and(|width| both.width() > width) {
-            format!("{}\n{time}", self.database)
-        } else {
-            both
+        let line = match self.look.width {
+            Some(width) if both.width() > width => format!("{}\n{time}", cut(&self.database, width)),
+            _ => both,
         };
         self.look.paint(Tone::Faint, &line) + "\n"
     }

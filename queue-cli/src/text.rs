@@ -48,9 +48,13 @@ impl Look {
 
     /// A time as a person reads it: relative up to a day, then the date.
     pub(crate) fn time(&self, time: DateTime<Utc>) -> String {
-        let past = self.now - time;
+        // whole seconds
+        let past = TimeDelta::seconds((self.now - time).num_seconds());
         if self.utc {
             return exact(time);
+        }
+        if past.is_zero() {
+            return "now".to_owned();
         }
         match (past.abs() < TimeDelta::days(1), past < TimeDelta::zero()) {
             (true, false) => format!("{} ago", short(past)),
@@ -87,7 +91,7 @@ fn short(time: TimeDelta) -> String {
     duration(time.to_std().unwrap_or_default())
 }
 
-/// Two units at most: "0.2 s", "48 s", "4 min 2 s", "3 h 12 min", "3 d".
+/// Two units at most: "12 ms", "0.2 s", "48 s", "4 min 2 s", "3 h 12 min", "3 d".
 pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let two = |large, small, of| match seconds % of / (if small == "s" { 1 } else { of / 60 }) {
@@ -95,7 +99,8 @@ pub(crate) fn duration(time: Duration) -> String {
         rest => format!("{} {large} {rest} {small}", seconds / of),
     };
     match seconds {
-        0 if time >= Duration::from_millis(50) => format!("{:.1} s", time.as_secs_f64()),
+        0 if time.as_millis() >= 100 => format!("0.{} s", time.as_millis() / 100),
+        0 if time.as_millis() > 0 => format!("{} ms", time.as_millis()),
         0..60 => format!("{seconds} s"),
         60..3600 => two("min", "s", 60),
         3600..86_400 => two("h", "min", 3600),
@@ -256,9 +261,10 @@ mod tests {
     fn numbers_and_times_are_short() {
         let numbers = [0, 999, 1_000, 1_234_567].map(thousands);
         assert_eq!(numbers, ["0", "999", "1,000", "1,234,567"]);
-        let times = [0, 200, 48_000, 242_000, 120_000, 11_520_000, 7_200_000, 300_000_000].map(Duration::from_millis);
+        let times =
+            [0, 12, 299, 48_000, 242_000, 120_000, 11_520_000, 7_200_000, 300_000_000].map(Duration::from_millis);
         let times = times.map(duration);
-        assert_eq!(times, ["0 s", "0.2 s", "48 s", "4 min 2 s", "2 min", "3 h 12 min", "2 h", "3 d"]);
+        assert_eq!(times, ["0 s", "12 ms", "0.2 s", "48 s", "4 min 2 s", "2 min", "3 h 12 min", "2 h", "3 d"]);
     }
 
     #[test]
@@ -266,7 +272,7 @@ mod tests {
         let at = |seconds| DateTime::from_timestamp(seconds, 0).expect("a time");
         let look = Look { now: at(1_000_000), ..look(80) };
         let told = [999_958, 1_000_048, 900_000, 1_000_000].map(|time| look.time(at(time)));
-        assert_eq!(told, ["42 s ago", "in 48 s", "1970-01-11", "0 s ago"]);
+        assert_eq!(told, ["42 s ago", "in 48 s", "1970-01-11", "now"]);
         assert_eq!(Look { utc: true, ..look }.time(at(0)), "1970-01-01 00:00:00Z");
     }
 
