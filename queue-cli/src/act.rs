@@ -216,7 +216,7 @@ async fn all(admin: &Admin, screen: &Screen, verb: Verb, matching: &Matching) ->
             true => format!("{} or more jobs", thousands(number as u64)),
             false => jobs(number as u64),
         };
-        screen.say(&table(&samples, screen));
+        screen.say(&table(&samples, &matching.query, screen));
         if !screen.agrees(&format!("{}, on {}. Go on?", verb.plan(&counted), screen.database)) {
             return Err(Failure::new("nothing was done", None));
         }

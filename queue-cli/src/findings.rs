@@ -122,6 +122,12 @@ impl World {
         self.live().fold((0, 0), |(running, slots), it| (running + it.running, slots + it.slots))
     }
 
+    /// Whether a live worker knows the kind and serves the queue.
+    fn is_served(&self, lane: &Lane) -> bool {
+        let serves = |it: &Server| it.queues.is_empty() || it.queues.contains(&lane.queue);
+        self.live().any(|worker| worker.kinds.contains(&lane.kind) && serves(worker))
+    }
+
     /// The queues and kinds that jobs or workers have.
     pub(crate) fn names(&self, kinds: bool) -> Vec<&str> {
         let lanes = self.lanes.iter().map(|lane| if kinds { &lane.kind } else { &lane.queue });
@@ -186,10 +192,9 @@ pub(crate) fn unserved(world: &World) -> Vec<Finding> {
     let mut unknown: BTreeMap<&str, Count> = BTreeMap::new();
     let mut queues: BTreeMap<&str, (Count, &str)> = BTreeMap::new();
     for (lane, jobs) in waiting {
-        let mut knowing = live.clone().filter(|worker| worker.kinds.contains(&lane.kind)).peekable();
-        if knowing.peek().is_none() {
+        if !live.clone().any(|worker| worker.kinds.contains(&lane.kind)) {
             *unknown.entry(&lane.kind).or_default() += jobs;
-        } else if !knowing.any(|worker| worker.queues.is_empty() || worker.queues.contains(&lane.queue)) {
+        } else if !world.is_served(lane) {
             queues.entry(&lane.queue).or_insert((Count::default(), &lane.kind)).0 += jobs;
         }
     }
@@ -245,23 +250,24 @@ pub(crate) fn served(world: &World) -> Vec<Finding> {
     found
 }
 
-/// Queues whose jobs wait for long, although workers are there.
+/// Queues whose jobs wait for long, although workers serve them.
 pub(crate) fn late(world: &World) -> Vec<Finding> {
     let mut found = Vec::new();
     if world.alive() == 0 {
         return found;
     }
-    let queues = world.queues();
-    let age =
-        |queue: &QueueDepth| Duration::try_from_secs_f64(queue.oldest_due_s.unwrap_or_default()).unwrap_or_default();
-    for queue in queues.iter().filter(|queue| !queue.paused && age(queue) >= LATE[0]) {
-        let severity = if age(queue) < LATE[1] { Severity::Warning } else { Severity::Error };
-        let message = format!("The oldest job of {} has waited {}.", name(&queue.queue), duration(age(queue)));
-        let fix = format!("queue list state:ready {}", word("queue", &queue.queue));
-        found.push(Finding::new(severity, message, Some(fix)));
+    let mut oldest: BTreeMap<&str, Duration> = BTreeMap::new();
+    for lane in world.lanes.iter().filter(|lane| !lane.paused && world.is_served(lane)) {
+        let age = oldest.entry(&lane.queue).or_default();
+        *age = lane.oldest_due.unwrap_or_default().max(*age);
+    }
+    for (queue, age) in oldest.into_iter().filter(|(_, age)| *age >= LATE[0]) {
+        let severity = if age < LATE[1] { Severity::Warning } else { Severity::Error };
+        let message = format!("The oldest job of {} has waited {}.", name(queue), duration(age));
+        found.push(Finding::new(severity, message, Some(format!("queue list state:ready {}", word("queue", queue)))));
     }
     let (running, slots) = world.slots();
-    if running >= slots && queues.iter().any(|queue| queue.ready.jobs > 0 && !queue.paused) {
+    if running >= slots && world.lanes.iter().any(|lane| lane.ready.jobs > 0 && !lane.paused) {
         let message = format!("All {} slots are busy, and jobs wait.", thousands(slots));
         found.push(Finding::new(Severity::Warning, message, Some("queue list state:running".into())));
     }

@@ -32,9 +32,12 @@ pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure
         out += &format!("  {} All well.\n", screen.look.paint(Tone::Good, "✓"));
     }
     let alive = world.alive();
-    let workers = if alive == 1 { "1 worker is alive" } else { &format!("{} workers are alive", thousands(alive)) };
-    let workers = format!("{workers}, {} of {} slots are busy.", thousands(running), thousands(slots));
-    out += &format!("\n  {}\n", screen.look.wrap(&workers, 2, 2));
+    if alive > 0 {
+        let workers =
+            if alive == 1 { "1 worker is alive".into() } else { format!("{} workers are alive", thousands(alive)) };
+        let workers = format!("{workers}, {} of {} slots are busy.", thousands(running), thousands(slots));
+        out += &format!("\n  {}\n", screen.look.wrap(&workers, 2, 2));
+    }
     if !queues.is_empty() {
         let mut table = Table::new(&["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "OLDEST"]);
         for queue in queues {
@@ -70,8 +73,8 @@ fn tone(state: JobState) -> Tone {
     }
 }
 
-/// Jobs as a table.
-pub(crate) fn table(jobs: &[JobRow], screen: &Screen) -> String {
+/// Jobs as a table. What the query says of all of them is left out.
+pub(crate) fn table(jobs: &[JobRow], query: &Query, screen: &Screen) -> String {
     let mut table = Table::new(&[">ID", "STATE", "KIND", "QUEUE", ">TRY", "WHEN", "ERROR"]);
     for job in jobs {
         table.row([
@@ -84,7 +87,9 @@ pub(crate) fn table(jobs: &[JobRow], screen: &Screen) -> String {
             plain(first_line(job.error.as_deref().unwrap_or_default())),
         ]);
     }
-    table.lines(&screen.look, 0)
+    let same = [("STATE", query.state.is_some()), ("KIND", query.kind.is_some()), ("QUEUE", query.queue.is_some())];
+    let same = same.into_iter().filter(|(_, same)| *same);
+    same.fold(table, |table, (title, _)| table.without(title)).lines(&screen.look, 0)
 }
 
 pub(crate) async fn list(
@@ -103,7 +108,7 @@ pub(crate) async fn list(
     if screen.json {
         screen.objects(&page.items)?;
     } else if !page.items.is_empty() {
-        screen.out(&table(&page.items, screen))?;
+        screen.out(&table(&page.items, &query, screen))?;
     }
     if page.items.is_empty() && !screen.json {
         let more = if after.is_some() { " more" } else { "" };

@@ -26,7 +26,7 @@ impl Screen {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|width| *width > 0);
         let found = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
-        let colour = stdout.is_terminal() && !set("NO_COLOR") && !dumb;
+        let colour = stdout.is_terminal() && io::stderr().is_terminal() && !set("NO_COLOR") && !dumb;
         let look = Look { width: given.or_else(found), colour, utc, now: Utc::now() };
         Self { look, json, database: String::new() }
     }

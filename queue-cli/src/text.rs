@@ -186,13 +186,22 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 
 /// A table: titles, and rows of cells. Titles that begin with `>` are aligned right.
 pub(crate) struct Table {
-    titles: &'static [&'static str],
+    titles: Vec<&'static str>,
     rows: Vec<Vec<(Tone, String)>>,
 }
 
 impl Table {
-    pub(crate) fn new(titles: &'static [&'static str]) -> Self {
-        Self { titles, rows: Vec::new() }
+    pub(crate) fn new(titles: &[&'static str]) -> Self {
+        Self { titles: titles.to_vec(), rows: Vec::new() }
+    }
+
+    /// Leaves a column out, for it would say the same in each row.
+    pub(crate) fn without(mut self, title: &str) -> Self {
+        if let Some(at) = self.titles.iter().position(|it| *it == title) {
+            self.titles.remove(at);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+        self
     }
 
     pub(crate) fn row<const N: usize>(&mut self, cells: [(Tone, String); N]) {

@@ -149,9 +149,9 @@ async fn every_command_on(engine: Engine) {
     assert_eq!((json[0]["queues"][0]["queue"].as_str(), json[0]["workers"]["alive"].as_u64()), (Some("mail"), Some(0)));
     assert_eq!(json[0]["findings"][0]["severity"], "error");
     let list = run(url, "list state:dead kind:send_email queue:mail attempt:>0 since:1h");
-    list.says(0, &["STATE", "connection refused (smtp.example.org:587)\n"], &[]);
+    list.says(0, &["ID  TRY  WHEN", "connection refused (smtp.example.org:587)\n"], &[]);
     assert_eq!(list.out.lines().count(), 3, "{}", list.all());
-    run(url, "list error:refused failed-since:1h").says(0, &["dead"], &[]);
+    run(url, "list error:refused failed-since:1h").says(0, &["STATE", "dead"], &[]);
     run(url, "list retrying").says(0, &[], &["No job matches."]);
     let first = run(url, "list --limit 1");
     first.says(0, &["completed"], &[&format!("There are more: queue list --limit 1 --after {done}\n")]);
