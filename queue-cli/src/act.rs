@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::args::Which;
 use crate::failure::Failure;
-use crate::look::{slip, slips, table, world};
+use crate::findings::World;
+use crate::look::{slip, slips, table};
 use crate::query::Query;
 use crate::screen::Screen;
 use crate::text::{Tone, clean, exact, jobs, nearest, quoted, thousands};
@@ -34,37 +35,15 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// What was done to the jobs.
-    fn past(self) -> &'static str {
-        match self {
-            Self::Retry => "retried",
-            Self::SendBack => "sent back",
-            Self::Cancel => "cancelled or told to stop",
-            Self::Delete => "deleted",
-            Self::Reschedule(_) => "rescheduled",
-        }
-    }
-
-    /// "This cancels 3 jobs".
-    fn plan(self, jobs: &str) -> String {
-        match self {
-            Self::Retry => format!("This runs {jobs} now"),
-            Self::SendBack => format!("This sends {jobs} back"),
-            Self::Cancel => format!("This cancels {jobs} for good"),
-            Self::Delete => format!("This deletes {jobs} for good"),
-            Self::Reschedule(time) => format!("This makes {jobs} due at {}", exact(time)),
-        }
-    }
-
-    /// The states of the jobs that it changes.
-    fn states(self) -> &'static [JobState] {
+    /// Its name, what was done to the jobs, and the states of those that it changes.
+    fn words(self) -> (&'static str, &'static str, &'static [JobState]) {
         use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
         match self {
-            Self::Retry => &[Scheduled, Dead],
-            Self::SendBack => &[Dead],
-            Self::Cancel => &[Scheduled, Ready, Running],
-            Self::Delete => &[Scheduled, Ready, Dead, Completed, Cancelled],
-            Self::Reschedule(_) => &[Scheduled, Ready],
+            Self::Retry => ("retry", "retried", &[Scheduled, Dead]),
+            Self::SendBack => ("send back", "sent back", &[Dead]),
+            Self::Cancel => ("cancel", "cancelled or told to stop", &[Scheduled, Ready, Running]),
+            Self::Delete => ("delete", "deleted", &[Scheduled, Ready, Dead, Completed, Cancelled]),
+            Self::Reschedule(_) => ("reschedule", "rescheduled", &[Scheduled, Ready]),
         }
     }
 
@@ -89,108 +68,80 @@ impl Verb {
     }
 }
 
-/// What `--match` selects.
-#[derive(Debug)]
-pub(crate) struct Matching {
-    query: Query,
-    first: Option<u32>,
-    yes: bool,
-}
-
 /// The jobs of a command.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Ids(Vec<JobId>),
-    Matching(Matching),
+    /// Whether to ask, too.
+    Matching(Box<Query>, bool),
 }
 
 /// Reads the words, without the database. Refuses what would have to ask and cannot.
 pub(crate) fn choose(which: &Which, screen: &Screen) -> Result<Chosen, Failure> {
     let Some(text) = &which.matching else { return Ok(Chosen::Ids(ids(&which.ids)?)) };
-    let query =
-        Query::parse(std::slice::from_ref(text), screen.look.now).map_err(|error| Failure::usage(error, None))?;
-    if query == Query::default() {
-        return Err(Failure::usage("--match needs at least one word, such as kind:send_email", None));
+    let mut query = Query::parse(std::slice::from_ref(text), screen.look.now)?;
+    if query.words == 0 {
+        return Err(Failure::new(2, "--match needs at least one word, such as kind:send_email"));
     }
     if !which.yes && (screen.json || !io::stdin().is_terminal()) {
-        let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word) + " ").collect();
+        let words: String = std::env::args().skip(1).map(|word| quoted(&word) + " ").collect();
         let why = "nothing was done: add --yes, or run it in a terminal, where it asks";
-        return Err(Failure::usage(why, Some(format!("queue {}--yes", words.concat()))));
+        return Err(Failure::new(2, why).fix(format!("queue {words}--yes")));
     }
-    Ok(Chosen::Matching(Matching { query, first: which.first, yes: which.yes }))
+    query.first = which.first;
+    Ok(Chosen::Matching(Box::new(query), !which.yes))
 }
 
 /// The ids, those from standard input too: numbers, or the lines of `queue list --json`.
 fn ids(words: &[String]) -> Result<Vec<JobId>, Failure> {
-    let mut ids = Vec::new();
-    for word in words {
-        if word != "-" {
-            ids.push(id(word)?);
-            continue;
-        }
-        let mut text = String::new();
+    let mut text = String::new();
+    if words.iter().any(|word| word == "-") {
         let read = io::stdin().read_to_string(&mut text);
-        read.map_err(|error| Failure::new(format!("cannot read standard input: {error}"), None))?;
-        for line in text.lines() {
-            match serde_json::from_str::<Value>(line).ok().and_then(|job| job.get("id")?.as_i64()) {
-                Some(id) => ids.push(id.into()),
-                None => line.split_whitespace().try_for_each(|word| id(word).map(|id| ids.push(id)))?,
-            }
-        }
+        read.map_err(|error| Failure::new(1, format!("cannot read standard input: {error}")))?;
     }
-    Ok(ids)
-}
-
-fn id(word: &str) -> Result<JobId, Failure> {
-    crate::args::id(word).map_err(|why| Failure::usage(why, Some("queue list".into())))
+    let id_of = |line: &str| serde_json::from_str::<Value>(line).ok()?.get("id").map(Value::to_string);
+    let read = text.lines().map(|line| id_of(line).unwrap_or_else(|| line.to_owned()));
+    let all: Vec<String> = words.iter().filter(|word| *word != "-").cloned().chain(read).collect();
+    let wrong = |word| Failure::new(2, format!("`{}` is not the id of a job", clean(word))).fix("queue list");
+    all.iter().flat_map(|text| text.split_whitespace()).map(|word| word.parse().map_err(|_| wrong(word))).collect()
 }
 
 pub(crate) async fn act(admin: &Admin, screen: &Screen, verb: Verb, chosen: Chosen) -> Result<(), Failure> {
-    if !screen.json {
-        screen.say(&screen.header());
-    }
+    screen.begin();
     match chosen {
         Chosen::Ids(ids) => each(admin, screen, verb, &ids).await,
-        Chosen::Matching(matching) => all(admin, screen, verb, &matching).await,
+        Chosen::Matching(query, ask) => all(admin, screen, verb, &query, ask).await,
     }
 }
 
 async fn each(admin: &Admin, screen: &Screen, verb: Verb, ids: &[JobId]) -> Result<(), Failure> {
-    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    let (mut done, mut refused, (_, past, _)) = (Vec::new(), Vec::new(), verb.words());
     for &id in ids {
-        match verb.one(admin, id).await.map_err(Failure::from) {
+        match verb.one(admin, id).await {
             Ok(()) => done.push(id),
-            Err(failure) => refused.push(failure),
+            Err(error) => refused.push(Failure::from(error)),
         }
     }
-    if screen.json {
-        screen.object(&json!({"changed": done.len(), "jobs": done, "refused": refused.len()}))?;
-    } else {
-        match (&done[..], ids.len()) {
-            ([], 1) => {}
-            ([id], 1) => screen.out(&format!("job {id} {}. Watch it: queue show {id}\n", verb.past()))?,
-            (done, all) => {
-                let done = thousands(done.len() as u64);
-                screen.out(&format!("{done} of {} {}.\n", jobs(all as u64), verb.past()))?;
-            }
-        }
+    match (&done[..], ids.len()) {
+        _ if screen.json => screen.object(&json!({"changed": done.len(), "jobs": done, "refused": refused.len()}))?,
+        ([], 1) => {}
+        ([id], 1) => screen.out(&format!("job {id} {past}. Watch it: queue show {id}\n"))?,
+        (done, all) => screen.out(&format!("{} of {} {past}.\n", thousands(done.len() as u64), jobs(all as u64)))?,
     }
-    for failure in refused.iter().take(TOLD) {
-        screen.say(&failure.text(screen.json));
-    }
+    refused.iter().take(TOLD).for_each(|failure| screen.say(&failure.text(screen.json)));
     if refused.len() > TOLD && !screen.json {
         screen.say(&format!("error: {} more were refused\n", thousands((refused.len() - TOLD) as u64)));
     }
     let code = refused.iter().map(|failure| failure.code).max();
-    code.map_or(Ok(()), |code| Err(Failure::told(code)))
+    code.map_or(Ok(()), |code| Err(Failure::new(code, "")))
 }
 
 /// How many jobs the verb would change, up to a limit, and the first of them.
-async fn count(admin: &Admin, verb: Verb, matching: &Matching) -> Result<(usize, Vec<JobRow>), Failure> {
-    let most = matching.first.map_or(COUNTED, |first| COUNTED.min(first as usize));
-    let (mut number, mut samples) = (0, Vec::new());
-    for &state in verb.states().iter().filter(|state| matching.query.state.is_none_or(|only| only == **state)) {
-        let mut filter = matching.query.filter().state(state);
+async fn count(admin: &Admin, verb: Verb, query: &Query) -> Result<(usize, Vec<JobRow>), Failure> {
+    let most = query.first.map_or(COUNTED, |first| COUNTED.min(first as usize));
+    let (mut number, mut samples, (_, _, states)) = (0, Vec::new(), verb.words());
+    for &state in states.iter().filter(|state| query.state.is_none_or(|only| only == **state)) {
+        let mut filter = query.filter.clone().state(state);
         while number < most {
             let size = u32::try_from(most - number).unwrap_or(PAGE).min(PAGE);
             let page = admin.jobs(&filter.clone().limit(size)).await?;
@@ -205,32 +156,33 @@ async fn count(admin: &Admin, verb: Verb, matching: &Matching) -> Result<(usize,
     Ok((number, samples))
 }
 
-async fn all(admin: &Admin, screen: &Screen, verb: Verb, matching: &Matching) -> Result<(), Failure> {
-    if !matching.yes {
-        let (number, samples) = count(admin, verb, matching).await?;
+async fn all(admin: &Admin, screen: &Screen, verb: Verb, query: &Query, ask: bool) -> Result<(), Failure> {
+    let (name, past, _) = verb.words();
+    if ask {
+        let (number, samples) = count(admin, verb, query).await?;
         if number == 0 {
-            screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, &matching.query).await?));
+            screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, query).await?));
             return Ok(());
         }
-        let counted = match number >= COUNTED && matching.first.is_none_or(|first| first as usize > COUNTED) {
-            true => format!("{} or more jobs", thousands(number as u64)),
-            false => jobs(number as u64),
-        };
-        screen.say(&table(&samples, &matching.query, screen));
-        if !screen.agrees(&format!("{}, on {}. Go on?", verb.plan(&counted), screen.database)) {
-            return Err(Failure::new("nothing was done", None));
+        let more = number == COUNTED && query.first.is_none_or(|first| first as usize > COUNTED);
+        let counted = if more { format!("{} or more jobs", thousands(number as u64)) } else { jobs(number as u64) };
+        let until = if let Verb::Reschedule(time) = verb { format!(" to {}", exact(time)) } else { String::new() };
+        let question = format!("This will {name} {counted}{until}, on {}. Go on?", screen.database);
+        screen.say(&table(&samples, query, screen));
+        if !screen.agrees(&question) {
+            return Err(Failure::new(1, "nothing was done"));
         }
     }
-    let filter = matching.query.filter();
-    let filter = matching.first.map_or_else(|| filter.clone(), |first| filter.clone().limit(first));
-    let changed = verb.all(admin, &filter).await?;
+    let filter = query.filter.clone();
+    let changed =
+        verb.all(admin, &query.first.map_or_else(|| filter.clone(), |first| filter.clone().limit(first))).await?;
     if screen.json {
         return screen.object(&json!({"changed": changed}));
     }
     if changed == 0 {
-        screen.say(&slips(admin, &matching.query).await?);
+        screen.say(&slips(admin, query).await?);
     }
-    screen.out(&format!("{} {}.\n", jobs(changed), verb.past()))
+    screen.out(&format!("{} {past}.\n", jobs(changed)))
 }
 
 /// The arguments after an edit, and what differs. `None`: nothing does.
@@ -279,24 +231,16 @@ pub(crate) async fn edit(
     given: Option<&str>,
     set: &[String],
 ) -> Result<(), Failure> {
-    let wrong = |message: String| Failure::usage(message, Some(format!("queue show {id}")));
-    let given = given.map(|text| {
-        let example = "write '{\"to\": \"ada@example.org\"}'";
-        serde_json::from_str::<Value>(text).map_err(|error| wrong(format!("this is not JSON ({error}): {example}")))
-    });
-    let given = given.transpose()?;
+    let wrong = |message: String| Failure::from(message).fix(format!("queue show {id}"));
+    let given: Option<Value> = given
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|error| wrong(format!("this is not JSON ({error}): write '{{\"to\": \"ada@example.org\"}}'")))?;
     let detail = admin.job(id).await?.ok_or(Error::NotFound(id))?;
-    let new = match given {
-        Some(given) => given,
-        None => {
-            let present: Value = serde_json::from_str(&detail.args).unwrap_or(Value::Null);
-            let fields = set.iter().map(|text| assignment(text, &present)).collect::<Result<Map<_, _>, _>>();
-            Value::Object(fields.map_err(wrong)?)
-        }
-    };
-    if !screen.json {
-        screen.say(&screen.header());
-    }
+    let present: Value = serde_json::from_str(&detail.args).unwrap_or_default();
+    let fields = set.iter().map(|text| assignment(text, &present)).collect::<Result<Map<_, _>, _>>();
+    let new = given.map_or_else(|| fields.map(Value::Object), Ok).map_err(wrong)?;
+    screen.begin();
     let Some((args, diff)) = merged(&detail.args, new).map_err(wrong)? else {
         screen.say("Nothing to change: the job has these arguments.\n");
         return Ok(());
@@ -305,32 +249,30 @@ pub(crate) async fn edit(
     if screen.json {
         return screen.object(&json!({"id": id, "args": args}));
     }
-    for line in diff.lines() {
-        let tone = if line.starts_with('-') { Tone::Bad } else { Tone::Good };
-        screen.out(&format!("  {}\n", screen.look.paint(tone, line)))?;
-    }
+    let tone = |line: &str| if line.starts_with('-') { Tone::Bad } else { Tone::Good };
+    let diff: String = diff.lines().map(|line| format!("  {}\n", screen.look.paint(tone(line), line))).collect();
     let next = match detail.job.state {
-        JobState::Dead => format!(" It stays a dead letter: queue send-back {id}"),
-        _ => format!(" Watch it: queue show {id}"),
+        JobState::Dead => format!("It stays a dead letter: queue send-back {id}"),
+        _ => format!("Watch it: queue show {id}"),
     };
-    screen.out(&format!("job {id} edited.{next}\n"))
+    screen.out(&format!("{diff}job {id} edited. {next}\n"))
 }
 
 /// Pauses or resumes a queue.
 pub(crate) async fn pause(admin: &Admin, screen: &Screen, queue: &str, paused: bool) -> Result<(), Failure> {
-    if !screen.json {
-        screen.say(&screen.header());
-    }
+    screen.begin();
     if paused {
-        admin.pause(queue).await?;
+        admin.pause(queue).await?
     } else {
-        admin.resume(queue).await?;
+        admin.resume(queue).await?
     }
     if screen.json {
         return screen.object(&json!({"queue": queue, "paused": paused}));
     }
     // most pauses of an unknown queue are slips
-    screen.say(&slip("queue", queue, &world(admin).await?.names(false)).unwrap_or_default());
+    let world = World::read(admin).await?;
+    let [_, queues] = world.names();
+    screen.say(&slip("queue", Some(queue), &queues));
     let name = clean(queue);
     screen.out(&match paused {
         true => format!("queue `{name}` is paused. Its running jobs continue. Go on: queue resume {}\n", quoted(queue)),

@@ -1,7 +1,10 @@
 //! The words of the command line.
 
+use chrono::{DateTime, Utc};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use queue::JobId;
+
+use crate::query::{moment, span};
 
 /// What is wrong with background jobs, why, and how to act on it.
 ///
@@ -36,19 +39,13 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
         /// Only ids above this one
-        #[arg(long, value_name = "ID", value_parser = id)]
+        #[arg(long, value_name = "ID")]
         after: Option<JobId>,
     },
     /// One job: its attempts, arguments and result
-    Show {
-        #[arg(value_parser = id)]
-        id: JobId,
-    },
+    Show { id: JobId },
     /// Why a job does not run, and what would cure it
-    Why {
-        #[arg(value_parser = id)]
-        id: JobId,
-    },
+    Why { id: JobId },
     /// Worker processes: what they serve, and what they hold
     Workers,
     /// Queues with exact counts. Reads every waiting job
@@ -72,7 +69,6 @@ pub(crate) enum Command {
     },
     /// Change arguments of a waiting job or a dead letter: `queue edit 7 --set to=ada@example.org`
     Edit {
-        #[arg(value_parser = id)]
         id: JobId,
         /// An object whose fields replace those of the job: '{"to": "ada@example.org"}'
         #[arg(value_name = "JSON", required_unless_present = "set", conflicts_with = "set")]
@@ -100,10 +96,6 @@ pub(crate) enum Command {
     Doctor,
     /// Print a script that lets a shell complete these commands
     Completions { shell: clap_complete::Shell },
-}
-
-pub(crate) fn id(word: &str) -> Result<JobId, String> {
-    word.parse().map_err(|_| format!("`{}` is not the id of a job", crate::text::clean(word)))
 }
 
 /// Which jobs to change.
@@ -135,18 +127,12 @@ pub(crate) struct When {
 }
 
 impl When {
-    pub(crate) fn time(&self, now: chrono::DateTime<chrono::Utc>) -> Result<chrono::DateTime<chrono::Utc>, String> {
-        use crate::query::{moment, span};
-        match (&self.at, &self.later) {
-            (Some(at), _) => {
-                moment(at, now, false).ok_or_else(|| format!("`{at}` is not a time: write '2026-11-28 09:12', in UTC"))
-            }
-            (_, later) => {
-                let later = later.as_deref().unwrap_or_default();
-                let time = span(later).and_then(|span| now.checked_add_signed(span));
-                time.ok_or_else(|| format!("`{later}` is not a span: write 30s, 20m, 2h or 7d"))
-            }
-        }
+    pub(crate) fn time(&self, now: DateTime<Utc>) -> Result<DateTime<Utc>, String> {
+        let (at, later) = (self.at.as_deref(), self.later.as_deref());
+        let time = at.and_then(|at| moment(at, now, false));
+        let time = time.or_else(|| now.checked_add_signed(span(later?)?));
+        let given = at.or(later).unwrap_or_default();
+        time.ok_or_else(|| format!("`{given}` is not a time: write --in 20m, or --at '2026-11-28 09:12' in UTC"))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use queue::Error;
 use queue::admin::Admin;
 use queue::migration::Engine;
+use queue::{Error, JobState};
+use sqlx::Connection;
 
 use crate::failure::Failure;
 use crate::text::clean;
@@ -12,6 +13,7 @@ use crate::text::clean;
 /// How long a command waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+const EXAMPLE: &str = "queue --database postgres://me@host/shop status";
 /// A command does not wait longer for connections to close.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -48,13 +50,10 @@ macro_rules! with {
 pub(crate) fn url(option: Option<&str>) -> Result<String, Failure> {
     const NAME: &str = "DATABASE_URL";
     let given = option.map(str::to_owned).or_else(|| std::env::var(NAME).ok()).filter(|url| !url.is_empty());
-    let from_file = || {
-        let found = dotenvy::dotenv_iter().ok()?.filter_map(Result::ok).find(|(name, _)| name == NAME);
-        found.map(|(_, url)| url)
-    };
-    given.or_else(from_file).ok_or_else(|| {
+    let from_file = || dotenvy::dotenv_iter().ok()?.filter_map(Result::ok).find(|(name, _)| name == NAME);
+    given.or_else(|| from_file().map(|(_, url)| url)).ok_or_else(|| {
         let message = "no database is named: set DATABASE_URL, there or in a file `.env`, or give --database";
-        Failure::usage(message, Some("queue --database postgres://me@host/shop status".into()))
+        Failure::new(2, message).fix(EXAMPLE)
     })
 }
 
@@ -66,42 +65,48 @@ pub(crate) fn engine(url: &str) -> Result<Engine, Failure> {
         "mysql" | "mariadb" => Ok(Engine::MySql),
         _ => {
             let message = format!("{} names no engine: URLs begin with postgres:, mysql: or sqlite:", shown(url));
-            Err(Failure::usage(message, Some("queue --database postgres://me@host/shop status".into())))
+            Err(Failure::new(2, message).fix(EXAMPLE))
         }
     }
 }
 
+/// A pool, once a first connection works. A pool alone keeps trying for a while, and then does not say why.
+async fn connect<DB: sqlx::Database>(url: &str) -> Result<sqlx::Pool<DB>, Failure> {
+    type Options<DB> = <<DB as sqlx::Database>::Connection as Connection>::Options;
+    // the error of the driver may repeat what it cannot read
+    let to: Options<DB> = url.parse().map_err(|_| format!("{} is not a URL of a database", shown(url)))?;
+    let first = tokio::time::timeout(PATIENCE, DB::Connection::connect_with(&to));
+    let error = match first.await {
+        Ok(Ok(_)) => {
+            let options = sqlx::pool::PoolOptions::new().max_connections(4).acquire_timeout(PATIENCE);
+            return Ok(options.connect_lazy_with(to));
+        }
+        Ok(Err(error)) => error,
+        Err(_) => sqlx::Error::PoolTimedOut,
+    };
+    let message = format!("cannot connect to {}: {}", shown(url), clean(&error.to_string()));
+    let no_file = error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("14"));
+    let file = clean(url.split('?').next().unwrap_or_default());
+    Err(match (is_away(&error), no_file) {
+        (true, _) => Failure::new(3, message),
+        (_, true) => Failure::new(1, message).fix(format!("queue --database '{file}?mode=rwc' migrate")),
+        _ => Failure::new(1, message),
+    })
+}
+
 impl Database {
     pub(crate) async fn open(url: &str) -> Result<Self, Failure> {
-        macro_rules! open {
-            ($driver:ty, $variant:ident) => {{
-                let options = sqlx::pool::PoolOptions::<$driver>::new().max_connections(4).acquire_timeout(PATIENCE);
-                let to: <<$driver as sqlx::Database>::Connection as sqlx::Connection>::Options = url.parse().map_err(
-                    // the error of the driver may repeat what it cannot read
-                    |_| Failure::usage(format!("{} is not a URL of a database", shown(url)), None),
-                )?;
-                // A pool keeps trying for a while, and then does not say why. The first connection does.
-                let first = <<$driver as sqlx::Database>::Connection as sqlx::Connection>::connect_with(&to);
-                match tokio::time::timeout(PATIENCE, first).await {
-                    Err(_) => return Err(away(url, "it does not answer")),
-                    Ok(Err(error)) if is_away(&error) => return Err(away(url, &error.to_string())),
-                    Ok(Err(error)) => return Err(refused(url, &error)),
-                    Ok(Ok(connection)) => drop(connection),
-                }
-                let pool = options.connect_lazy_with(to);
-                Ok(Self { admin: Admin::new(&pool), pool: Pool::$variant(pool) })
-            }};
-        }
-        match engine(url)? {
+        let pool = match engine(url)? {
             #[cfg(feature = "sqlite")]
-            Engine::Sqlite => open!(sqlx::Sqlite, Sqlite),
+            Engine::Sqlite => Pool::Sqlite(connect(url).await?),
             #[cfg(feature = "postgres")]
-            Engine::Postgres => open!(sqlx::Postgres, Postgres),
+            Engine::Postgres => Pool::Postgres(connect(url).await?),
             #[cfg(feature = "mysql")]
-            Engine::MySql => open!(sqlx::MySql, MySql),
+            Engine::MySql => Pool::MySql(connect(url).await?),
             #[allow(unreachable_patterns, reason = "only without some feature")]
-            _ => Err(Failure::usage("this program was built without the driver of that engine", None)),
-        }
+            _ => return Err(Failure::new(2, "this program was built without the driver of that engine")),
+        };
+        Ok(Self { admin: with!(&pool, pool => Admin::new(pool)), pool })
     }
 
     /// Says goodbye to the server.
@@ -116,22 +121,6 @@ impl Database {
 
     pub(crate) async fn check(&self) -> Result<(), Error> {
         with!(&self.pool, pool => queue::migration::check(pool).await)
-    }
-}
-
-fn away(url: &str, why: &str) -> Failure {
-    Failure::away(format!("{} cannot be reached: {}", shown(url), clean(why)), None)
-}
-
-fn refused(url: &str, error: &sqlx::Error) -> Failure {
-    let missing = matches!(error, sqlx::Error::Database(error) if error.code().as_deref() == Some("14"));
-    match missing && url.starts_with("sqlite") {
-        true => {
-            let message = format!("{} does not exist, or this account may not open it", shown(url));
-            let base = url.split('?').next().unwrap_or_default();
-            Failure::new(message, Some(format!("queue --database '{}?mode=rwc' migrate", clean(base))))
-        }
-        false => Failure::new(format!("{} refuses: {}", shown(url), clean(&error.to_string())), None),
     }
 }
 
@@ -151,33 +140,30 @@ fn is_away(error: &sqlx::Error) -> bool {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let message = clean(&error.to_string());
-        match error {
-            Error::Database { source, .. } if is_away(&source) => Self::away(message, Some("queue doctor".into())),
-            Error::Database { .. } if message.contains("the queue tables are missing") => Self::new(
-                "the queue tables are missing: is this the database of your workers?",
-                Some("queue migrate".into()),
-            ),
-            Error::Database { .. } => Self::new(message, Some("queue doctor".into())),
-            Error::Schema(_) => Self::new(message, Some("queue migrate".into())),
-            Error::Config(_) => Self::usage(message, None),
-            Error::NotFound(_) => Self::new(message, Some("queue list".into())),
-            Error::KeyTaken { holder, .. } => Self::new(message, Some(format!("queue show {holder}"))),
-            Error::Locked { ref jobs, .. } => {
-                let fix = jobs.first().map(|id| format!("queue show {id}"));
-                Self::away(message, fix)
+        let (code, fix) = match &error {
+            Error::Database { .. } if message.contains("the queue tables are missing") => {
+                let message = "the queue tables are missing: is this the database of your workers?";
+                return Self::new(1, message).fix("queue migrate");
             }
+            Error::Database { source, .. } => (if is_away(source) { 3 } else { 1 }, "queue doctor".to_owned()),
+            Error::Schema(_) => (1, "queue migrate".to_owned()),
+            Error::NotFound(_) => (1, "queue list".to_owned()),
+            Error::KeyTaken { holder, .. } => (1, format!("queue show {holder}")),
+            Error::Locked { jobs, .. } => (3, jobs.first().map_or_else(String::new, |id| format!("queue show {id}"))),
             Error::Conflict { id, operation, state, .. } => {
-                let verb = match (operation, state) {
-                    ("delete", queue::JobState::Running) => "cancel",
+                let verb = match (*operation, state) {
+                    ("delete", JobState::Running) => "cancel",
                     ("cancel", _) => "delete",
-                    ("reschedule", queue::JobState::Dead) => "send-back",
-                    ("send back", queue::JobState::Scheduled) => "retry",
+                    ("reschedule", JobState::Dead) => "send-back",
+                    ("send back", JobState::Scheduled) => "retry",
                     _ => "show",
                 };
-                Self::new(message, Some(format!("queue {verb} {id}")))
+                (1, format!("queue {verb} {id}"))
             }
-            _ => Self::new(message, None),
-        }
+            Error::Config(_) => return Self::new(2, message),
+            _ => return Self::new(1, message),
+        };
+        Self::new(code, message).fix(fix)
     }
 }
 

@@ -3,49 +3,39 @@
 use serde_json::json;
 
 /// Why a command did not do what was asked.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Failure {
+    /// 1: it failed, or something was found. 2: it was not understood. 3: the same may succeed later.
     pub(crate) code: u8,
+    /// Empty: what is to be said is printed already.
     message: String,
     /// The command that would cure it.
     fix: Option<String>,
-    /// Nothing is to be said.
-    silent: bool,
 }
 
 impl Failure {
-    pub(crate) fn new(message: impl Into<String>, fix: Option<String>) -> Self {
-        Self { code: 1, message: message.into(), fix, silent: false }
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), fix: None }
     }
 
-    /// The command was not understood, or lacks something.
-    pub(crate) fn usage(message: impl Into<String>, fix: Option<String>) -> Self {
-        Self { code: 2, ..Self::new(message, fix) }
-    }
-
-    /// The same may succeed later.
-    pub(crate) fn away(message: impl Into<String>, fix: Option<String>) -> Self {
-        Self { code: 3, ..Self::new(message, fix) }
-    }
-
-    /// What is to be said is printed already.
-    pub(crate) fn told(code: u8) -> Self {
-        Self { code, silent: true, ..Self::new("", None) }
-    }
-
-    /// The reader of the output has gone.
-    pub(crate) fn closed() -> Self {
-        Self::told(0)
+    pub(crate) fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
     }
 
     /// What goes to standard error.
     pub(crate) fn text(&self, json: bool) -> String {
-        let fix = self.fix.as_deref();
-        match (self.silent, json, fix) {
-            (true, ..) => String::new(),
-            (_, true, fix) => format!("{}\n", json!({"error": {"message": self.message, "fix": fix}})),
-            (_, _, Some(fix)) => format!("error: {}\nfix: {fix}\n", self.message),
-            (_, _, None) => format!("error: {}\n", self.message),
+        let fix = self.fix.as_ref().map_or_else(String::new, |fix| format!("fix: {fix}\n"));
+        match (self.message.is_empty(), json) {
+            (true, _) => String::new(),
+            (_, true) => format!("{}\n", json!({"error": {"message": self.message, "fix": self.fix}})),
+            (_, false) => format!("error: {}\n{fix}", self.message),
         }
+    }
+}
+
+/// A word of the command that is not understood.
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::new(2, message)
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use queue::admin::{Count, Gauges, WorkerInfo};
+use queue::Error;
+use queue::admin::{Admin, Count, Depth, Gauges, WorkerInfo};
 use serde::Serialize;
 
 use crate::text::{Tone, clean, count, duration, nearest, quoted, thousands};
 
 /// A job that has been due for longer is worth a word, and after the second time it is a failure.
 const LATE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
-/// So many kinds and queues have a sentence of their own.
+/// So many kinds with dead letters have a sentence.
 const TOLD: usize = 3;
 
 /// How much a finding matters.
@@ -22,11 +23,13 @@ pub(crate) enum Severity {
     Ok,
 }
 
+use Severity::{Error as Bad, Warning};
+
 impl Severity {
     pub(crate) fn sign(self) -> (Tone, &'static str) {
         match self {
-            Self::Error => (Tone::Bad, "✗"),
-            Self::Warning => (Tone::Warn, "!"),
+            Bad => (Tone::Bad, "✗"),
+            Warning => (Tone::Warn, "!"),
             Self::Ok => (Tone::Good, "✓"),
         }
     }
@@ -41,183 +44,96 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn new(severity: Severity, message: impl Into<String>, fix: Option<String>) -> Self {
-        Self { severity, message: message.into(), fix }
+    /// Without a command if `fix` is empty.
+    pub(crate) fn new(severity: Severity, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { severity, message: message.into(), fix: Some(fix.into()).filter(|fix| !fix.is_empty()) }
     }
 }
 
-/// What was read, as far as it matters here.
-#[derive(Debug, Clone, Default)]
+/// What was read.
+#[derive(Debug, Clone)]
 pub(crate) struct World {
-    lanes: Vec<Lane>,
-    workers: Vec<Server>,
-    /// Whether all kinds and queues were counted.
-    complete: bool,
-}
-
-/// The jobs of one kind in one queue.
-#[derive(Debug, Clone, Default)]
-struct Lane {
-    kind: String,
-    queue: String,
-    ready: Count,
-    running: Count,
-    scheduled: Count,
-    dead: Count,
-    oldest_due: Option<Duration>,
-    paused: bool,
-}
-
-/// A worker process.
-#[derive(Debug, Clone, Default)]
-struct Server {
-    name: String,
-    queues: Vec<String>,
-    kinds: Vec<String>,
-    running: u64,
-    slots: u64,
-    alive: bool,
-    /// Its lease is over, and it has not said that it ended.
-    lost: bool,
+    gauges: Gauges,
+    workers: Vec<WorkerInfo>,
 }
 
 impl World {
-    pub(crate) fn new(gauges: &Gauges, workers: &[WorkerInfo]) -> Self {
-        let lane = |depth: &queue::admin::Depth| Lane {
-            kind: depth.kind.clone(),
-            queue: depth.queue.clone(),
-            ready: depth.ready,
-            running: depth.running,
-            scheduled: depth.scheduled,
-            dead: depth.dead,
-            oldest_due: depth.oldest_due,
-            paused: depth.paused,
-        };
-        let server = |it: &WorkerInfo| Server {
-            name: format!("{}:{}", it.host, it.pid),
-            queues: it.queues.clone(),
-            kinds: it.kinds.clone(),
-            running: it.running,
-            slots: it.concurrency.into(),
-            alive: it.alive && it.stopped_at.is_none(),
-            lost: !it.alive && it.stopped_at.is_none(),
-        };
-        Self {
-            lanes: gauges.depths.iter().map(lane).collect(),
-            workers: workers.iter().map(server).collect(),
-            complete: gauges.complete,
-        }
+    pub(crate) async fn read(admin: &Admin) -> Result<Self, Error> {
+        Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await? })
     }
 
-    fn live(&self) -> impl Iterator<Item = &Server> + Clone {
-        self.workers.iter().filter(|worker| worker.alive)
+    fn live(&self) -> impl Iterator<Item = &WorkerInfo> + Clone {
+        self.workers.iter().filter(|worker| worker.alive && worker.stopped_at.is_none())
     }
 
-    pub(crate) fn alive(&self) -> u64 {
-        self.live().count() as u64
+    /// How many workers are alive, how many jobs they hold, and how many they can.
+    pub(crate) fn slots(&self) -> [u64; 3] {
+        self.live().fold([0; 3], |[alive, running, slots], it| {
+            [alive + 1, running + it.running, slots + u64::from(it.concurrency)]
+        })
     }
 
-    /// How many jobs the live workers hold, and how many they can.
-    pub(crate) fn slots(&self) -> (u64, u64) {
-        self.live().fold((0, 0), |(running, slots), it| (running + it.running, slots + it.slots))
+    /// The kinds and the queues that jobs or workers have.
+    pub(crate) fn names(&self) -> [Vec<&str>; 2] {
+        let (depths, workers) = (&self.gauges.depths, &self.workers);
+        let kinds = depths.iter().map(|it| &it.kind).chain(workers.iter().flat_map(|it| &it.kinds));
+        let queues = depths.iter().map(|it| &it.queue).chain(workers.iter().flat_map(|it| &it.queues));
+        [kinds.map(String::as_str).collect(), queues.map(String::as_str).collect()]
     }
 
-    /// Whether a live worker knows the kind and serves the queue.
-    fn is_served(&self, lane: &Lane) -> bool {
-        let serves = |it: &Server| it.queues.is_empty() || it.queues.contains(&lane.queue);
-        self.live().any(|worker| worker.kinds.contains(&lane.kind) && serves(worker))
+    fn knows(&self, kind: &String) -> bool {
+        self.live().any(|worker| worker.kinds.contains(kind))
     }
 
-    /// The queues and kinds that jobs or workers have.
-    pub(crate) fn names(&self, kinds: bool) -> Vec<&str> {
-        let lanes = self.lanes.iter().map(|lane| if kinds { &lane.kind } else { &lane.queue });
-        let workers = self.workers.iter().flat_map(|worker| if kinds { &worker.kinds } else { &worker.queues });
-        lanes.chain(workers).map(String::as_str).collect()
+    fn serves(&self, it: &Depth) -> bool {
+        let serves = |worker: &WorkerInfo| worker.queues.is_empty() || worker.queues.contains(&it.queue);
+        self.live().any(|worker| worker.kinds.contains(&it.kind) && serves(worker))
     }
 
     /// The depths by queue.
-    pub(crate) fn queues(&self) -> Vec<QueueDepth> {
-        let mut queues: BTreeMap<&str, QueueDepth> = BTreeMap::new();
-        for lane in &self.lanes {
-            let of = queues.entry(&lane.queue).or_default();
-            lane.queue.clone_into(&mut of.queue);
-            of.ready += lane.ready;
-            of.running += lane.running;
-            of.scheduled += lane.scheduled;
-            of.dead += lane.dead;
-            let oldest = lane.oldest_due.map(|age| age.as_secs_f64());
-            of.oldest_due_s = of.oldest_due_s.into_iter().chain(oldest).reduce(f64::max);
-            of.paused |= lane.paused;
+    pub(crate) fn queues(&self) -> Vec<Depth> {
+        let mut queues: Vec<Depth> = Vec::new();
+        for depth in &self.gauges.depths {
+            let Some(it) = queues.iter_mut().find(|it| it.queue == depth.queue) else {
+                queues.push(depth.clone());
+                continue;
+            };
+            it.ready += depth.ready;
+            it.running += depth.running;
+            it.scheduled += depth.scheduled;
+            it.dead += depth.dead;
+            it.oldest_due = it.oldest_due.max(depth.oldest_due);
         }
-        queues.into_values().collect()
+        queues.sort_by(|one, other| one.queue.cmp(&other.queue));
+        queues
+    }
+
+    /// How many jobs wait in those that are chosen, by name.
+    fn waiting<'a>(&'a self, name: impl Fn(&'a Depth) -> Option<&'a str>) -> BTreeMap<&'a str, Count> {
+        sums(self.gauges.depths.iter().filter_map(|it| {
+            let mut jobs = it.ready;
+            jobs += it.scheduled;
+            Some((name(it)?, jobs))
+        }))
     }
 }
 
-/// One queue in a table.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct QueueDepth {
-    pub(crate) queue: String,
-    pub(crate) ready: Count,
-    pub(crate) running: Count,
-    pub(crate) scheduled: Count,
-    pub(crate) dead: Count,
-    /// The age of the oldest job that is due.
-    pub(crate) oldest_due_s: Option<f64>,
-    pub(crate) paused: bool,
+fn sums<'a>(counts: impl Iterator<Item = (&'a str, Count)>) -> BTreeMap<&'a str, Count> {
+    let mut sums: BTreeMap<&str, Count> = BTreeMap::new();
+    counts.filter(|(_, jobs)| jobs.jobs > 0).for_each(|(name, jobs)| *sums.entry(name).or_default() += jobs);
+    sums
 }
 
 fn name(text: &str) -> String {
     format!("`{}`", clean(text))
 }
 
-fn word(name: &str, value: &str) -> String {
+/// "queue list kind:mail": `words` without the last colon, and its value.
+fn list(words: &str, value: &str) -> String {
     let value = if value.contains(char::is_whitespace) { format!("\"{value}\"") } else { value.to_owned() };
-    quoted(&format!("{name}:{value}"))
-}
-
-/// Jobs that wait, and that no live worker can take.
-pub(crate) fn unserved(world: &World) -> Vec<Finding> {
-    let waiting = world.lanes.iter().map(|lane| (lane, sum(lane.ready, lane.scheduled)));
-    let waiting: Vec<(&Lane, Count)> = waiting.filter(|(_, jobs)| jobs.jobs > 0).collect();
-    let live = world.live();
-    if live.clone().next().is_none() {
-        let mut all = Count::default();
-        waiting.iter().for_each(|(_, jobs)| all += *jobs);
-        if all.jobs == 0 {
-            return Vec::new();
-        }
-        let message = format!("No worker is alive, and {}. Start one.", waits(all));
-        return vec![Finding::new(Severity::Error, message, Some("queue workers".into()))];
-    }
-    let mut unknown: BTreeMap<&str, Count> = BTreeMap::new();
-    let mut queues: BTreeMap<&str, (Count, &str)> = BTreeMap::new();
-    for (lane, jobs) in waiting {
-        if !live.clone().any(|worker| worker.kinds.contains(&lane.kind)) {
-            *unknown.entry(&lane.kind).or_default() += jobs;
-        } else if !world.is_served(lane) {
-            queues.entry(&lane.queue).or_insert((Count::default(), &lane.kind)).0 += jobs;
-        }
-    }
-    let known = || live.clone().flat_map(|worker| &worker.kinds).map(String::as_str);
-    let served = || live.clone().flat_map(|worker| &worker.queues).map(String::as_str);
-    let near = |near: Option<&str>| near.map_or_else(String::new, |near| format!(" Is it a slip for {}?", name(near)));
-    let unknown = unknown.into_iter().map(|(kind, jobs)| {
-        let slip = near(nearest(kind, known()));
-        let message = format!("No live worker knows the kind {}: {}.{slip}", name(kind), waits(jobs));
-        Finding::new(Severity::Error, message, Some(format!("queue list {}", word("kind", kind))))
-    });
-    let queues = queues.into_iter().map(|(queue, (jobs, kind))| {
-        let slip = near(nearest(queue, served()));
-        let serves = format!("No live worker that knows {} serves the queue {}", name(kind), name(queue));
-        let message = format!("{serves}: {}.{slip}", waits(jobs));
-        Finding::new(Severity::Error, message, Some(format!("queue list {}", word("queue", queue))))
-    });
-    unknown.chain(queues).collect()
-}
-
-fn sum(mut one: Count, other: Count) -> Count {
-    one += other;
-    one
+    let (first, last) =
+        words.rsplit_once(' ').map_or((String::new(), words), |(first, last)| (format!("{first} "), last));
+    format!("queue list {first}{}", quoted(&format!("{last}:{value}")))
 }
 
 /// "1 job waits", "10,000+ jobs wait".
@@ -225,16 +141,37 @@ fn waits(of: Count) -> String {
     if of.jobs == 1 && !of.or_more { "1 job waits".to_owned() } else { format!("{} jobs wait", count(of)) }
 }
 
+/// Jobs that wait, and that no live worker can take.
+pub(crate) fn unserved(world: &World) -> Vec<Finding> {
+    if world.live().next().is_none() {
+        let all = world.waiting(|_| Some("")).into_values().next();
+        let message = all.map(|all| format!("No worker is alive, and {}. Start one.", waits(all)));
+        return message.into_iter().map(|message| Finding::new(Bad, message, "queue workers")).collect();
+    }
+    let slip = |name: &str, known: &mut dyn Iterator<Item = &String>| {
+        nearest(name, known.map(String::as_str).collect::<Vec<_>>())
+            .map_or_else(String::new, |near| format!(" Is it a slip for `{}`?", clean(near)))
+    };
+    let unknown = world.waiting(|it| (!world.knows(&it.kind)).then_some(&it.kind));
+    let unknown = unknown.into_iter().map(|(kind, jobs)| {
+        let slip = slip(kind, &mut world.live().flat_map(|it| &it.kinds));
+        let message = format!("No live worker knows the kind {}: {}.{slip}", name(kind), waits(jobs));
+        Finding::new(Bad, message, list("kind", kind))
+    });
+    let unserved = world.waiting(|it| (world.knows(&it.kind) && !world.serves(it)).then_some(&it.queue));
+    let unserved = unserved.into_iter().map(|(queue, jobs)| {
+        let slip = slip(queue, &mut world.live().flat_map(|it| &it.queues));
+        let message = format!("No live worker serves the queue {} for its kinds: {}.{slip}", name(queue), waits(jobs));
+        Finding::new(Bad, message, list("queue", queue))
+    });
+    unknown.chain(unserved).collect()
+}
+
 /// The sentences of the status, worst first.
 pub(crate) fn status(world: &World) -> Vec<Finding> {
-    let mut found = served(world);
-    found.extend(late(world));
-    found.extend(paused(world));
-    found.extend(lost(world));
-    found.extend(dead(world));
-    if !world.complete {
-        let message = "There are more kinds and queues than were counted.";
-        found.push(Finding::new(Severity::Warning, message, Some("queue queues".into())));
+    let mut found = [served(world), late(world), paused(world), lost(world), dead(world)].concat();
+    if !world.gauges.complete {
+        found.push(Finding::new(Warning, "There are more kinds and queues than were counted.", "queue queues"));
     }
     found.sort_by_key(|finding| finding.severity);
     found
@@ -242,107 +179,103 @@ pub(crate) fn status(world: &World) -> Vec<Finding> {
 
 /// What no worker serves, or that no worker is there.
 pub(crate) fn served(world: &World) -> Vec<Finding> {
-    let mut found = unserved(world);
-    if world.alive() == 0 && found.is_empty() {
-        let message = "No worker is alive. Nothing waits.";
-        found.push(Finding::new(Severity::Warning, message, Some("queue workers".into())));
+    match unserved(world) {
+        found if found.is_empty() && world.live().next().is_none() => {
+            vec![Finding::new(Warning, "No worker is alive. Nothing waits.", "queue workers")]
+        }
+        found => found,
     }
-    found
 }
 
 /// Queues whose jobs wait for long, although workers serve them.
 pub(crate) fn late(world: &World) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if world.alive() == 0 {
-        return found;
-    }
     let mut oldest: BTreeMap<&str, Duration> = BTreeMap::new();
-    for lane in world.lanes.iter().filter(|lane| !lane.paused && world.is_served(lane)) {
-        let age = oldest.entry(&lane.queue).or_default();
-        *age = lane.oldest_due.unwrap_or_default().max(*age);
+    let waiting = || world.gauges.depths.iter().filter(|it| !it.paused && it.ready.jobs > 0 && world.serves(it));
+    for it in waiting() {
+        let age = oldest.entry(&it.queue).or_default();
+        *age = it.oldest_due.unwrap_or_default().max(*age);
     }
-    for (queue, age) in oldest.into_iter().filter(|(_, age)| *age >= LATE[0]) {
-        let severity = if age < LATE[1] { Severity::Warning } else { Severity::Error };
+    let late = oldest.into_iter().filter(|(_, age)| *age >= LATE[0]).map(|(queue, age)| {
         let message = format!("The oldest job of {} has waited {}.", name(queue), duration(age));
-        found.push(Finding::new(severity, message, Some(format!("queue list state:ready {}", word("queue", queue)))));
-    }
-    let (running, slots) = world.slots();
-    if running >= slots && world.lanes.iter().any(|lane| lane.ready.jobs > 0 && !lane.paused) {
+        Finding::new(if age < LATE[1] { Warning } else { Bad }, message, list("state:ready queue", queue))
+    });
+    let [_, running, slots] = world.slots();
+    let busy = (running >= slots && waiting().next().is_some()).then(|| {
         let message = format!("All {} slots are busy, and jobs wait.", thousands(slots));
-        found.push(Finding::new(Severity::Warning, message, Some("queue list state:running".into())));
-    }
-    found
+        Finding::new(Warning, message, "queue list state:running")
+    });
+    late.chain(busy).collect()
 }
 
 fn paused(world: &World) -> Vec<Finding> {
-    let paused = world.queues().into_iter().filter(|queue| queue.paused).map(|queue| {
-        let message =
-            format!("The queue {} is paused: {}.", name(&queue.queue), waits(sum(queue.ready, queue.scheduled)));
-        Finding::new(Severity::Warning, message, Some(format!("queue resume {}", quoted(&queue.queue))))
+    let paused = world.waiting(|it| it.paused.then_some(&it.queue)).into_iter().map(|(queue, jobs)| {
+        let message = format!("The queue {} is paused: {}.", name(queue), waits(jobs));
+        Finding::new(Warning, message, format!("queue resume {}", quoted(queue)))
     });
     paused.collect()
 }
 
 /// Workers whose leases are over, and which have not said that they ended.
-pub(crate) fn lost(world: &World) -> Option<Finding> {
-    let lost: Vec<&str> = world.workers.iter().filter(|it| it.lost).map(|it| it.name.as_str()).collect();
-    let message = match lost[..] {
-        [] => return None,
-        [one] => format!("The worker {} is lost. Another one takes its jobs back.", clean(one)),
-        [one, ..] => format!("{} workers are lost, such as {}. Others take their jobs back.", lost.len(), clean(one)),
-    };
-    Some(Finding::new(Severity::Warning, message, Some("queue workers".into())))
+pub(crate) fn lost(world: &World) -> Vec<Finding> {
+    let lost: Vec<_> = world.workers.iter().filter(|it| !it.alive && it.stopped_at.is_none()).collect();
+    let Some(one) = lost.first() else { return Vec::new() };
+    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
+    let message = format!("Lost: the worker {}:{}{more}. Others take its jobs back.", clean(&one.host), one.pid);
+    vec![Finding::new(Warning, message, "queue workers")]
 }
 
 /// The kinds with the most dead letters.
 fn dead(world: &World) -> Vec<Finding> {
-    let mut kinds: BTreeMap<&str, Count> = BTreeMap::new();
-    for lane in world.lanes.iter().filter(|lane| lane.dead.jobs > 0) {
-        *kinds.entry(&lane.kind).or_default() += lane.dead;
-    }
+    let kinds = sums(world.gauges.depths.iter().map(|it| (it.kind.as_str(), it.dead)));
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, dead)| std::cmp::Reverse(dead.jobs));
-    let letters = |dead: Count| match (dead.jobs, dead.or_more) {
-        (1, false) => "1 dead letter".to_owned(),
-        _ => format!("{} dead letters", count(dead)),
-    };
-    let told = kinds.iter().take(TOLD).map(|(kind, dead)| {
-        let fix = format!("queue list state:dead {}", word("kind", kind));
-        Finding::new(Severity::Warning, format!("{} of kind {}.", letters(*dead), name(kind)), Some(fix))
-    });
-    let mut rest = Count::default();
-    kinds.iter().skip(TOLD).for_each(|(_, dead)| rest += *dead);
     let more = kinds.len().saturating_sub(TOLD);
-    let rest = (more > 0).then(|| {
-        let message = format!("{} of {more} other kinds.", letters(rest));
-        Finding::new(Severity::Warning, message, Some("queue list state:dead".into()))
+    let told = kinds.into_iter().take(TOLD).map(|(kind, dead)| {
+        let message = format!("Dead letters of kind {}: {}.", name(kind), count(dead));
+        Finding::new(Warning, message, list("state:dead kind", kind))
     });
-    told.chain(rest).collect()
+    let more = (more > 0)
+        .then(|| Finding::new(Warning, format!("Other kinds with dead letters: {more}."), "queue list state:dead"));
+    told.chain(more).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn jobs(jobs: u64) -> Count {
-        let mut count = Count::default();
-        (count.jobs, count.or_more) = (jobs, jobs >= 10_000);
-        count
+        serde_json::from_value(json!({"jobs": jobs, "or_more": jobs >= 10_000})).expect("a count")
     }
 
-    fn lane(kind: &str, queue: &str, ready: u64) -> Lane {
-        let oldest_due = (ready > 0).then_some(Duration::from_secs(1));
-        Lane { kind: kind.into(), queue: queue.into(), ready: jobs(ready), oldest_due, ..Lane::default() }
+    fn lane(kind: &str, queue: &str, ready: u64) -> Depth {
+        let (none, oldest) = (jobs(0), (ready > 0).then_some(Duration::from_secs(1)));
+        let depth = json!({
+            "kind": kind, "queue": queue, "ready": jobs(ready), "scheduled": none, "running": none, "dead": none,
+            "oldest_due": oldest, "paused": false,
+        });
+        serde_json::from_value(depth).expect("a depth")
     }
 
-    fn worker(queues: &[&str], kinds: &[&str]) -> Server {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let (queues, kinds) = (owned(queues), owned(kinds));
-        Server { name: "web:1".into(), queues, kinds, slots: 4, alive: true, ..Server::default() }
+    /// A depth with some fields changed.
+    fn with(mut depth: Depth, change: impl Fn(&mut Depth)) -> Depth {
+        change(&mut depth);
+        depth
     }
 
-    fn world(lanes: &[Lane], workers: &[Server]) -> World {
-        World { lanes: lanes.to_vec(), workers: workers.to_vec(), complete: true }
+    fn worker(queues: &[&str], kinds: &[&str], running: u64, alive: bool) -> WorkerInfo {
+        let time = chrono::DateTime::UNIX_EPOCH;
+        let worker = json!({
+            "id": 1, "host": "web", "pid": 1, "concurrency": 4, "queues": queues, "kinds": kinds, "started_at": time,
+            "heartbeat_at": time, "stopped_at": null, "alive": alive, "running": running,
+        });
+        serde_json::from_value(worker).expect("a worker")
+    }
+
+    fn world(lanes: &[Depth], workers: &[WorkerInfo]) -> World {
+        let gauges = serde_json::from_value(json!({"depths": lanes, "workers": workers.len(), "complete": true}));
+        World { gauges: gauges.expect("gauges"), workers: workers.to_vec() }
     }
 
     fn told(found: &[Finding]) -> Vec<(&str, &str)> {
@@ -351,7 +284,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_when_all_is_well() {
-        assert_eq!(status(&world(&[lane("mail", "q", 3)], &[worker(&[], &["mail"])])), []);
+        assert_eq!(status(&world(&[lane("mail", "q", 3)], &[worker(&[], &["mail"], 0, true)])), []);
     }
 
     #[test]
@@ -365,7 +298,7 @@ mod tests {
     #[test]
     fn kinds_and_queues_that_nobody_serves_are_named() {
         let lanes = [lane("send_emial", "mail", 12), lane("send_email", "mial", 1), lane("a b", "mail", 2)];
-        let found = unserved(&world(&lanes, &[worker(&["mail"], &["send_email"])]));
+        let found = unserved(&world(&lanes, &[worker(&["mail"], &["send_email"], 0, true)]));
         let expected = [
             ("No live worker knows the kind `a b`: 2 jobs wait.", "queue list 'kind:\"a b\"'"),
             (
@@ -373,7 +306,7 @@ mod tests {
                 "queue list kind:send_emial",
             ),
             (
-                "No live worker that knows `send_email` serves the queue `mial`: 1 job waits. Is it a slip for `mail`?",
+                "No live worker serves the queue `mial` for its kinds: 1 job waits. Is it a slip for `mail`?",
                 "queue list queue:mial",
             ),
         ];
@@ -382,41 +315,38 @@ mod tests {
 
     #[test]
     fn the_worst_comes_first() {
-        let late = |queue: &str, seconds| Lane {
-            oldest_due: Some(Duration::from_secs(seconds)),
-            ..lane("mail", queue, 10_000)
-        };
+        let late =
+            |queue: &str, age| with(lane("mail", queue, 10_000), |it| it.oldest_due = Some(Duration::from_secs(age)));
         let lanes = [
             late("a", 90),
             late("b", 400),
-            Lane { paused: true, ..late("c", 900) },
-            Lane { dead: jobs(10_000), ..lane("mail", "d", 0) },
+            with(late("c", 900), |it| it.paused = true),
+            with(lane("mail", "d", 0), |it| it.dead = jobs(10_000)),
         ];
-        let lost = Server { alive: false, lost: true, name: "web:2".into(), ..worker(&[], &[]) };
-        let busy = Server { running: 4, ..worker(&[], &["mail"]) };
+        let workers = [worker(&[], &[], 0, false), worker(&[], &["mail"], 4, true)];
         let expected = [
             ("The oldest job of `b` has waited 6 min 40 s.", "queue list state:ready queue:b"),
             ("The oldest job of `a` has waited 1 min 30 s.", "queue list state:ready queue:a"),
             ("All 4 slots are busy, and jobs wait.", "queue list state:running"),
             ("The queue `c` is paused: 10,000+ jobs wait.", "queue resume c"),
-            ("The worker web:2 is lost. Another one takes its jobs back.", "queue workers"),
-            ("10,000+ dead letters of kind `mail`.", "queue list state:dead kind:mail"),
+            ("Lost: the worker web:1. Others take its jobs back.", "queue workers"),
+            ("Dead letters of kind `mail`: 10,000+.", "queue list state:dead kind:mail"),
         ];
-        assert_eq!(told(&status(&world(&lanes, &[lost, busy]))), expected);
+        assert_eq!(told(&status(&world(&lanes, &workers))), expected);
     }
 
     #[test]
     fn many_kinds_of_dead_letters_are_summed_up() {
-        let lanes: Vec<Lane> = (1..=5).map(|n| Lane { dead: jobs(n), ..lane(&format!("k{n}"), "q", 0) }).collect();
-        let found = dead(&world(&lanes, &[]));
-        assert_eq!(found[0].message, "5 dead letters of kind `k5`.");
-        assert_eq!(told(&found)[3], ("3 dead letters of 2 other kinds.", "queue list state:dead"));
+        let dead_of = |n: u64| with(lane(&format!("k{n}"), "q", 0), |it| it.dead = jobs(n));
+        let found = dead(&world(&(1..=5).map(dead_of).collect::<Vec<_>>(), &[]));
+        assert_eq!(told(&found)[0], ("Dead letters of kind `k5`: 5.", "queue list state:dead kind:k5"));
+        assert_eq!(told(&found)[3], ("Other kinds with dead letters: 2.", "queue list state:dead"));
     }
 
     #[test]
     fn depths_are_grouped_by_queue() {
-        let older = Lane { oldest_due: Some(Duration::from_secs(9)), ..lane("bill", "q", 2) };
+        let older = with(lane("bill", "q", 2), |it| it.oldest_due = Some(Duration::from_secs(9)));
         let [q] = &world(&[lane("mail", "q", 3), older], &[]).queues()[..] else { panic!("one queue") };
-        assert_eq!((q.ready.jobs, q.oldest_due_s), (5, Some(9.0)));
+        assert_eq!((q.ready.jobs, q.oldest_due), (5, Some(Duration::from_secs(9))));
     }
 }

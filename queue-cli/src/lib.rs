@@ -76,7 +76,7 @@ fn start(words: Vec<OsString>) -> Result<(), Failure> {
             let url = database::url(args.database.as_deref())?;
             screen.database = database::shown(&url);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| Failure::new(error.to_string(), None))?;
+            let runtime = runtime.map_err(|error| Failure::new(1, error.to_string()))?;
             let done = runtime.block_on(run(&screen, &url, command));
             runtime.shutdown_timeout(Duration::from_secs(1));
             done
@@ -90,29 +90,21 @@ fn misunderstood(error: &clap::Error, json: bool) -> Result<(), Failure> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Screen::new(json, false).out(&text);
     }
-    let near = match error.get(ContextKind::SuggestedSubcommand).or_else(|| error.get(ContextKind::SuggestedArg)) {
-        Some(ContextValue::String(near)) => Some(near.clone()),
-        Some(ContextValue::Strings(near)) => near.first().cloned(),
+    let near = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::String(near)) => Some(near),
+        Some(ContextValue::Strings(near)) => near.first(),
         _ => None,
     };
-    let fix = match (error.kind(), &near) {
-        (ErrorKind::ValueValidation, _) if text.contains("the id of a job") => "queue list".to_owned(),
-        (_, Some(near)) if !near.starts_with('-') => format!("queue {near}"),
-        _ => "queue help".to_owned(),
+    let fix = near.map_or_else(|| "queue help".to_owned(), |near| format!("queue {near}"));
+    let message = match (error.get(ContextKind::InvalidSubcommand), near) {
+        (Some(word), Some(near)) => format!("there is no command `{word}`; did you mean `{near}`?"),
+        // its first paragraph; the others repeat the usage
+        _ => text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" "),
     };
-    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
-        (error.kind(), error.get(ContextKind::InvalidSubcommand))
-    {
-        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        return Err(Failure::usage(format!("there is no command `{}`{near}", clean(word)), Some(fix)));
-    }
-    // its first paragraph; the others repeat the usage
-    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    Err(Failure::usage(lines.join(" ").trim_start_matches("error: "), Some(fix)))
+    Err(Failure::new(2, clean(message.trim_start_matches("error: "))).fix(fix))
 }
 
 async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure> {
-    let now = screen.look.now;
     // what can be refused without the database
     let (verb, chosen) = match &command {
         Command::Migrate { sql: true, from } => return run::script(screen, url, *from),
@@ -121,8 +113,7 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         Command::Cancel(which) => (Verb::Cancel, Some(act::choose(which, screen)?)),
         Command::Delete(which) => (Verb::Delete, Some(act::choose(which, screen)?)),
         Command::Reschedule { which, when } => {
-            let time = when.time(now).map_err(|error| Failure::usage(error, None))?;
-            (Verb::Reschedule(time), Some(act::choose(which, screen)?))
+            (Verb::Reschedule(when.time(screen.look.now)?), Some(act::choose(which, screen)?))
         }
         _ => (Verb::Retry, None),
     };

@@ -21,19 +21,16 @@ const WORDS: [(&str, &str); 10] = [
 ];
 
 /// The words of a query. All must match.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
+    pub(crate) filter: Filter,
     pub(crate) state: Option<JobState>,
     pub(crate) kind: Option<String>,
     pub(crate) queue: Option<String>,
-    least_attempt: Option<u32>,
-    error: Option<String>,
-    /// By enqueue.
-    since: Option<DateTime<Utc>>,
-    before: Option<DateTime<Utc>>,
-    failed_since: Option<DateTime<Utc>>,
-    failed_before: Option<DateTime<Utc>>,
-    retrying: bool,
+    /// How many words there are.
+    pub(crate) words: usize,
+    /// Only so many jobs are changed.
+    pub(crate) first: Option<u32>,
 }
 
 impl Query {
@@ -42,89 +39,53 @@ impl Query {
         let mut query = Self::default();
         for text in texts {
             for word in split(text)? {
-                query.add(&word, now)?;
+                query.filter = query.with(&word, now)?;
+                query.words += 1;
             }
         }
         Ok(query)
     }
 
-    fn add(&mut self, word: &str, now: DateTime<Utc>) -> Result<(), String> {
-        if word == "retrying" {
-            self.retrying = true;
-            return Ok(());
-        }
+    fn with(&mut self, word: &str, now: DateTime<Utc>) -> Result<Filter, String> {
+        let filter = self.filter.clone();
+        let states = JobState::ALL.map(JobState::as_str);
         let Some((name, value)) = word.split_once(':') else {
-            let states: Vec<&str> = JobState::ALL.map(JobState::as_str).into();
-            return Err(match nearest(word, states.iter().copied()) {
-                _ if states.contains(&word) => {
-                    format!("`{word}` is not a word of a query; did you mean `state:{word}`?")
-                }
-                Some(state) => format!("`{word}` is not a word of a query; did you mean `state:{state}`?"),
-                None => unknown(word),
-            });
+            let state = if states.contains(&word) { Some(word) } else { nearest(word, states) };
+            return match state {
+                _ if word == "retrying" => Ok(filter.retrying()),
+                Some(state) => Err(format!("`{word}` is not a word of a query; did you mean `state:{state}`?")),
+                None => Err(unknown(word)),
+            };
         };
         if value.is_empty() {
             return Err(format!("`{word}` lacks a value"));
         }
         let time =
             || moment(value, now, true).ok_or_else(|| format!("`{value}` is not a time: write 2h, or 2026-11-28"));
-        match name {
+        Ok(match name {
             "state" => {
-                self.state = Some(value.parse().map_err(|error: queue::admin::UnknownState| {
-                    let near = nearest(value, JobState::ALL.map(JobState::as_str));
-                    near.map_or(error.to_string(), |it| format!("`{value}` is not a state; did you mean `{it}`?"))
-                })?);
+                let state = value.parse().map_err(|error: queue::admin::UnknownState| match nearest(value, states) {
+                    Some(near) => format!("`{value}` is not a state; did you mean `{near}`?"),
+                    None => error.to_string(),
+                });
+                filter.state(*self.state.insert(state?))
             }
-            "kind" => self.kind = Some(value.to_owned()),
-            "queue" => self.queue = Some(value.to_owned()),
+            "kind" => filter.kind(self.kind.insert(value.to_owned()).as_str()),
+            "queue" => filter.queue(self.queue.insert(value.to_owned()).as_str()),
             "attempt" => {
-                let (number, more) = match value.strip_prefix(">=").or_else(|| value.strip_prefix('>')) {
-                    Some(number) => (number, u32::from(!value.starts_with(">="))),
-                    None => return Err(format!("`{word}` must be a lower bound: write attempt:>3 or attempt:>=3")),
-                };
-                let number: u32 = number.parse().map_err(|_| format!("`{number}` is not a number of attempts"))?;
-                self.least_attempt = Some(number.saturating_add(more));
+                let bound = value.strip_prefix('>').map(|it| it.strip_prefix('=').map_or((it, 1), |it| (it, 0)));
+                let bound = bound.and_then(|(number, more)| number.parse::<u32>().ok()?.checked_add(more));
+                filter.min_attempt(
+                    bound.ok_or_else(|| format!("`{word}` is not a bound: write attempt:>3 or attempt:>=3"))?,
+                )
             }
-            "error" => self.error = Some(value.to_owned()),
-            "since" => self.since = Some(time()?),
-            "before" => self.before = Some(time()?),
-            "failed-since" => self.failed_since = Some(time()?),
-            "failed-before" => self.failed_before = Some(time()?),
+            "error" => filter.error(value),
+            "since" => filter.enqueued_since(time()?),
+            "before" => filter.enqueued_before(time()?),
+            "failed-since" => filter.failed_since(time()?),
+            "failed-before" => filter.failed_before(time()?),
             _ => return Err(unknown(name)),
-        }
-        Ok(())
-    }
-
-    pub(crate) fn filter(&self) -> Filter {
-        let mut filter = Filter::new();
-        if let Some(state) = self.state {
-            filter = filter.state(state);
-        }
-        if let Some(kind) = &self.kind {
-            filter = filter.kind(kind);
-        }
-        if let Some(queue) = &self.queue {
-            filter = filter.queue(queue);
-        }
-        if let Some(attempt) = self.least_attempt {
-            filter = filter.min_attempt(attempt);
-        }
-        if let Some(error) = &self.error {
-            filter = filter.error(error);
-        }
-        if let Some(time) = self.since {
-            filter = filter.enqueued_since(time);
-        }
-        if let Some(time) = self.before {
-            filter = filter.enqueued_before(time);
-        }
-        if let Some(time) = self.failed_since {
-            filter = filter.failed_since(time);
-        }
-        if let Some(time) = self.failed_before {
-            filter = filter.failed_before(time);
-        }
-        if self.retrying { filter.retrying() } else { filter }
+        })
     }
 }
 
@@ -204,21 +165,14 @@ mod tests {
     #[test]
     fn every_word_is_read() {
         let query = parse("state:dead kind:send_email queue:mail attempt:>3 error:\"timed out\" since:2h retrying");
-        let expected = Query {
-            state: Some(JobState::Dead),
-            kind: Some("send_email".into()),
-            queue: Some("mail".into()),
-            least_attempt: Some(4),
-            error: Some("timed out".into()),
-            since: Some(now() - TimeDelta::hours(2)),
-            retrying: true,
-            ..Query::default()
-        };
-        assert_eq!(query, Ok(expected));
-        for (name, example) in WORDS {
-            assert_ne!(parse(example), Ok(Query::default()), "{name}");
+        let expected = Filter::new().state(JobState::Dead).kind("send_email").queue("mail").min_attempt(4);
+        let expected = expected.error("timed out").enqueued_since(now() - TimeDelta::hours(2)).retrying();
+        let query = query.expect("a query");
+        assert_eq!((format!("{:?}", query.filter), query.words), (format!("{expected:?}"), 7));
+        for (_, example) in WORDS {
+            assert_eq!(parse(example).map(|query| query.words), Ok(1), "{example}");
         }
-        assert_eq!(parse(" "), Ok(Query::default()));
+        assert_eq!(parse(" ").map(|query| query.words), Ok(0));
     }
 
     #[test]

@@ -7,8 +7,7 @@ use serde_json::json;
 
 use crate::database::{Database, engine};
 use crate::failure::Failure;
-use crate::findings::{self, Finding, Severity};
-use crate::look::world;
+use crate::findings::{self, Finding, Severity, World};
 use crate::screen::Screen;
 use crate::text::{duration, quoted};
 
@@ -20,9 +19,7 @@ pub(crate) fn script(screen: &Screen, url: &str, from: i64) -> Result<(), Failur
 }
 
 pub(crate) async fn migrate(db: &Database, screen: &Screen) -> Result<(), Failure> {
-    if !screen.json {
-        screen.say(&screen.header());
-    }
+    screen.begin();
     db.migrate().await?;
     if screen.json { screen.object(&json!({"migrated": true})) } else { screen.out("The tables are up to date.\n") }
 }
@@ -36,41 +33,41 @@ fn tell(screen: &Screen, found: &[Finding]) -> Result<(), Failure> {
     } else {
         screen.out(&format!("{}\n{}", screen.header(), screen.findings(found)))?;
     }
-    if wrong { Err(Failure::told(1)) } else { Ok(()) }
+    if wrong { Err(Failure::new(1, "")) } else { Ok(()) }
 }
 
 pub(crate) async fn check(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
-    let found = findings::unserved(&world(admin).await?);
+    let found = findings::unserved(&World::read(admin).await?);
     tell(screen, &or_fine(found, "Nothing waits that no live worker serves."))
 }
 
 fn or_fine(found: Vec<Finding>, fine: &str) -> Vec<Finding> {
-    if found.is_empty() { vec![Finding::new(Severity::Ok, fine, None)] } else { found }
+    if found.is_empty() { vec![Finding::new(Severity::Ok, fine, "")] } else { found }
 }
 
 pub(crate) async fn doctor(db: &Database, screen: &Screen) -> Result<(), Failure> {
-    let mut found = vec![Finding::new(Severity::Ok, "The database answers.", None)];
+    let mut found = vec![Finding::new(Severity::Ok, "The database answers.", "")];
     match db.check().await {
-        Ok(()) => found.push(Finding::new(Severity::Ok, "The schema fits this program.", None)),
+        Ok(()) => found.push(Finding::new(Severity::Ok, "The schema fits this program.", "")),
         Err(error @ (Error::Schema(_) | Error::Config(_))) => {
-            let fix = matches!(error, Error::Schema(_)).then(|| "queue migrate".to_owned());
+            let fix = if matches!(error, Error::Schema(_)) { "queue migrate" } else { "" };
             found.push(Finding::new(Severity::Error, error.to_string(), fix));
             return tell(screen, &found);
         }
         Err(error) => return Err(error.into()),
     }
     found.extend(clock(&db.admin).await?);
-    let world = world(&db.admin).await?;
-    let (running, slots) = world.slots();
-    let workers = format!("Workers alive: {}. Slots busy: {running} of {slots}.", world.alive());
+    let world = World::read(&db.admin).await?;
+    let [alive, running, slots] = world.slots();
+    let workers = format!("Workers alive: {alive}. Slots busy: {running} of {slots}.");
     found.extend(or_fine(findings::served(&world), &workers));
-    found.extend(or_fine(findings::lost(&world).into_iter().collect(), "No worker is lost."));
+    found.extend(or_fine(findings::lost(&world), "No worker is lost."));
     found.extend(or_fine(findings::late(&world), "No job has waited for a minute."));
     // those too that are empty
     let paused = db.admin.queues().await?.into_iter().filter_map(|it| Some((it.paused_at?, it.queue)));
     let paused = paused.map(|(at, queue)| {
         let message = format!("The queue `{queue}` was paused {}.", screen.look.time(at));
-        Finding::new(Severity::Warning, message, Some(format!("queue resume {}", quoted(&queue))))
+        Finding::new(Severity::Warning, message, format!("queue resume {}", quoted(&queue)))
     });
     found.extend(or_fine(paused.collect(), "No queue is paused."));
     tell(screen, &found)
@@ -85,11 +82,11 @@ async fn clock(admin: &Admin) -> Result<Option<Finding>, Failure> {
     let after = Utc::now();
     let ahead = if why.at < before { before - why.at } else { (after - why.at).min(TimeDelta::zero()) };
     if ahead.abs() < DRIFT {
-        return Ok(Some(Finding::new(Severity::Ok, "The clocks of this machine and the database agree.", None)));
+        return Ok(Some(Finding::new(Severity::Ok, "The clocks of this machine and the database agree.", "")));
     }
     let way = if ahead > TimeDelta::zero() { "ahead of" } else { "behind" };
     let far = duration(ahead.abs().to_std().unwrap_or_default());
     let message =
         format!("The clock here is {far} {way} the database's. Jobs follow the database's. Set this one by NTP.");
-    Ok(Some(Finding::new(Severity::Warning, message, Some("queue status --utc".into()))))
+    Ok(Some(Finding::new(Severity::Warning, message, "queue status --utc")))
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::findings::Finding;
-use crate::text::{Look, Tone, clean, cut, exact};
+use crate::text::{Look, Table, Tone, clean, cut, exact};
 use unicode_width::UnicodeWidthStr as _;
 
 /// The terminal of a command.
@@ -35,20 +35,47 @@ impl Screen {
     pub(crate) fn out(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::closed(),
-            _ => Failure::new(format!("cannot write to standard output: {error}"), None),
+            io::ErrorKind::BrokenPipe => Failure::default(),
+            _ => Failure::new(1, format!("cannot write to standard output: {error}")),
         })
     }
 
     /// One object as one line.
     pub(crate) fn object(&self, item: &impl Serialize) -> Result<(), Failure> {
-        let line = serde_json::to_string(item).map_err(|error| Failure::new(error.to_string(), None))?;
+        let line = serde_json::to_string(item).map_err(|error| Failure::new(1, error.to_string()))?;
         self.out(&(line + "\n"))
     }
 
-    /// A list, one object on each line.
-    pub(crate) fn objects<T: Serialize>(&self, items: &[T]) -> Result<(), Failure> {
-        items.iter().try_for_each(|item| self.object(item))
+    /// A list: one object on each line, or a table.
+    pub(crate) fn list<T: Serialize>(
+        &self,
+        items: &[T],
+        nothing: &str,
+        titles: &[&'static str],
+        row: impl Fn(&mut Table, &T),
+    ) -> Result<(), Failure> {
+        if self.json {
+            return items.iter().try_for_each(|item| self.object(item));
+        }
+        if items.is_empty() {
+            self.say(nothing);
+            return Ok(());
+        }
+        let mut table = Table::new(titles);
+        items.iter().for_each(|item| row(&mut table, item));
+        self.out(&table.lines(&self.look, 0))
+    }
+
+    /// A name and its text, which may have several lines. `whole`: long lines are broken, not cut.
+    pub(crate) fn field(&self, name: &str, text: &str, whole: bool) -> String {
+        let mut out = String::new();
+        for (at, line) in text.lines().map(clean).enumerate() {
+            let name = self.look.paint(Tone::Faint, &format!("{:9}", if at == 0 { name } else { "" }));
+            let room = self.look.width.map_or(usize::MAX, |width| width.saturating_sub(12).max(1));
+            let line = if whole { self.look.wrap(&line, 12, 12) } else { cut(&line, room) };
+            out += &format!("  {name} {line}\n");
+        }
+        out
     }
 
     /// What is not data. Nobody may be listening.
@@ -65,6 +92,13 @@ impl Screen {
             _ => both,
         };
         self.look.paint(Tone::Faint, &line) + "\n"
+    }
+
+    /// Says which database is about to change.
+    pub(crate) fn begin(&self) {
+        if !self.json {
+            self.say(&self.header());
+        }
     }
 
     /// Sentences, each with its sign and the command that goes on.

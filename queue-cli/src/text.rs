@@ -168,11 +168,9 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 
 /// A word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=@,+>".contains(char);
-    if !word.is_empty() && word.chars().all(|char| plain(char) && char != '>') {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=@,+".contains(char);
+    let plain = !word.is_empty() && word.chars().all(plain);
+    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 /// The word that was probably meant.
@@ -184,10 +182,10 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     })
 }
 
-/// A table: titles, and rows of cells. Titles that begin with `>` are aligned right.
+/// A table: titles, and rows of cells, each row in one tone. Titles that begin with `>` are aligned right.
 pub(crate) struct Table {
     titles: Vec<&'static str>,
-    rows: Vec<Vec<(Tone, String)>>,
+    rows: Vec<(Tone, Vec<String>)>,
 }
 
 impl Table {
@@ -195,67 +193,52 @@ impl Table {
         Self { titles: titles.to_vec(), rows: Vec::new() }
     }
 
-    /// Leaves a column out, for it would say the same in each row.
-    pub(crate) fn without(mut self, title: &str) -> Self {
-        if let Some(at) = self.titles.iter().position(|it| *it == title) {
-            self.titles.remove(at);
-            self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
-        }
-        self
+    pub(crate) fn row(&mut self, tone: Tone, cells: &[&str]) {
+        self.rows.push((tone, cells.iter().map(|text| clean(text)).collect()));
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [(Tone, String); N]) {
-        self.rows.push(cells.into_iter().map(|(tone, text)| (tone, clean(&text))).collect());
+    /// Leaves a column out, for it would say the same in each row.
+    pub(crate) fn without(&mut self, title: &str) {
+        if let Some(at) = self.titles.iter().position(|it| *it == title) {
+            self.titles.remove(at);
+            self.rows.iter_mut().for_each(|(_, row)| drop(row.remove(at)));
+        }
     }
 
     /// The lines. What does not fit goes: first the end of the last column, then the last columns.
     pub(crate) fn lines(&self, look: &Look, indent: usize) -> String {
-        let title = |at: usize| self.titles[at].trim_start_matches('>');
-        let mut widths: Vec<usize> = (0..self.titles.len())
-            .map(|at| self.rows.iter().map(|row| row[at].1.width()).max().unwrap_or(0).max(title(at).width()))
-            .collect();
-        if let Some(most) = look.width {
-            let total = |widths: &[usize]| indent + widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+        let titles: Vec<String> = self.titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
+        let rows = || std::iter::once((Tone::Faint, &titles)).chain(self.rows.iter().map(|(tone, row)| (*tone, row)));
+        let widest = |at: usize| rows().map(|(_, row)| row[at].width()).max().unwrap_or(0);
+        let mut widths: Vec<usize> = (0..titles.len()).map(widest).collect();
+        let total = |widths: &[usize]| indent + widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+        let most = look.width.unwrap_or(usize::MAX);
+        if total(&widths) > most {
+            widths.iter_mut().rev().skip(1).for_each(|width| *width = WIDEST.min(*width));
+        }
+        while total(&widths) > most {
             let last = widths.len() - 1;
-            if total(&widths) > most {
-                widths[..last].iter_mut().for_each(|width| *width = WIDEST.min(*width));
-            }
-            while total(&widths) > most {
-                let last = widths.len() - 1;
-                let spare = most.saturating_sub(total(&widths) - widths[last]);
-                let right = self.titles[last].starts_with('>');
-                if last == 0 || (!right && spare >= NARROWEST) {
-                    widths[last] = spare.max(1);
-                    break;
-                }
+            let spare = most.saturating_sub(total(&widths) - widths[last]);
+            if last == 0 || (!self.titles[last].starts_with('>') && spare >= NARROWEST) {
+                widths[last] = spare.max(1);
+            } else {
                 widths.pop();
             }
         }
-        let line = |cells: &mut dyn Iterator<Item = (Tone, &str)>| {
+        let mut out = String::new();
+        for (tone, row) in rows() {
             let mut line = " ".repeat(indent);
-            for (at, (tone, text)) in cells.take(widths.len()).enumerate() {
-                let text = cut(text, widths[at]);
-                let pad = " ".repeat(widths[at] - text.width());
-                let text = look.paint(tone, &text);
+            for (at, width) in widths.iter().enumerate() {
+                let text = cut(&row[at], *width);
+                let pad = " ".repeat(width - text.width());
                 let gap = if at == 0 { "" } else { "  " };
-                match self.titles[at].starts_with('>') {
-                    true => line.extend([gap, pad.as_str(), text.as_str()]),
-                    false => line.extend([gap, text.as_str(), pad.as_str()]),
-                }
+                let right = self.titles[at].starts_with('>');
+                line += &if right { format!("{gap}{pad}{text}") } else { format!("{gap}{text}{pad}") };
             }
-            line.truncate(line.trim_end().len());
-            line + "\n"
-        };
-        let mut out = line(&mut (0..self.titles.len()).map(|at| (Tone::Faint, title(at))));
-        for row in &self.rows {
-            out += &line(&mut row.iter().map(|(tone, text)| (*tone, text.as_str())));
+            out += &(look.paint(tone, line.trim_end()) + "\n");
         }
         out
     }
-}
-
-pub(crate) fn plain(text: impl Into<String>) -> (Tone, String) {
-    (Tone::Plain, text.into())
 }
 
 #[cfg(test)]
@@ -288,8 +271,8 @@ mod tests {
     #[test]
     fn a_narrow_table_drops_its_last_columns_and_wraps_nothing() {
         let mut table = Table::new(&[">ID", "KIND", ">JOBS", "ERROR"]);
-        table.row([plain("7"), plain("発送メール"), plain("1,204"), plain("connection refused 🙂 by the host")]);
-        table.row([plain("12345"), plain("a\tb\u{1b}[31m"), plain("3"), plain("")]);
+        table.row(Tone::Plain, &["7", "発送メール", "1,204", "connection refused 🙂 by the host"]);
+        table.row(Tone::Plain, &["12345", "a\tb\u{1b}[31m", "3", ""]);
         let wide = table.lines(&look(80), 2);
         assert!(wide.contains("      7  発送メール      1,204  connection"), "{wide}");
         assert!(wide.contains(r"  12345  a\tb\u{1b}[31m"), "{wide}");
