@@ -87,8 +87,10 @@ pub(crate) fn exact(time: DateTime<Utc>) -> String {
     time.format("%F %TZ").to_string()
 }
 
+/// One unit: "48 s", "4 min", "3 h".
 fn short(time: TimeDelta) -> String {
-    duration(time.to_std().unwrap_or_default())
+    let whole = [3600, 60, 1].into_iter().find(|unit| time.num_seconds() >= *unit).unwrap_or(1);
+    duration(Duration::from_secs((time.num_seconds() / whole * whole).unsigned_abs()))
 }
 
 /// Two units at most: "12 ms", "0.2 s", "48 s", "4 min 2 s", "3 h 12 min", "3 d".
@@ -263,8 +265,8 @@ mod tests {
     fn times_are_relative_for_a_day() {
         let at = |seconds| DateTime::from_timestamp(seconds, 0).expect("a time");
         let look = Look { now: at(1_000_000), ..look(80) };
-        let told = [999_958, 1_000_048, 900_000, 1_000_000].map(|time| look.time(at(time)));
-        assert_eq!(told, ["42 s ago", "in 48 s", "1970-01-11", "now"]);
+        let told = [999_958, 1_000_148, 900_000, 1_000_000].map(|time| look.time(at(time)));
+        assert_eq!(told, ["42 s ago", "in 2 min", "1970-01-11", "now"]);
         assert_eq!(Look { utc: true, ..look }.time(at(0)), "1970-01-01 00:00:00Z");
     }
 
