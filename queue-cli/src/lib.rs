@@ -62,7 +62,7 @@ impl Cli {
 fn start(words: Vec<OsString>) -> Result<(), Failure> {
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
-        Err(error) => return misunderstood(&error, words.iter().any(|word| word == "--json")),
+        Err(error) => return misunderstood(&error, &words),
     };
     let mut screen = Screen::new(args.json, args.utc);
     match args.command {
@@ -85,23 +85,28 @@ fn start(words: Vec<OsString>) -> Result<(), Failure> {
 }
 
 /// Help, or an error with the nearest word.
-fn misunderstood(error: &clap::Error, json: bool) -> Result<(), Failure> {
+fn misunderstood(error: &clap::Error, words: &[OsString]) -> Result<(), Failure> {
     let text = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return Screen::new(json, false).out(&text);
+        return Screen::new(false, false).out(&text);
     }
-    let near = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::String(near)) => Some(near),
-        Some(ContextValue::Strings(near)) => near.first(),
+    let near = |kind| match error.get(kind) {
+        Some(ContextValue::String(near)) => Some(near.clone()),
+        Some(ContextValue::Strings(near)) => near.first().cloned(),
         _ => None,
     };
-    let fix = near.map_or_else(|| "queue help".to_owned(), |near| format!("queue {near}"));
-    let message = match (error.get(ContextKind::InvalidSubcommand), near) {
-        (Some(word), Some(near)) => format!("there is no command `{word}`; did you mean `{near}`?"),
+    let (command, option) = (near(ContextKind::SuggestedSubcommand), near(ContextKind::SuggestedArg));
+    let mean =
+        command.as_ref().or(option.as_ref()).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let message = match error.get(ContextKind::InvalidSubcommand) {
+        Some(word) => format!("there is no command `{word}`"),
         // its first paragraph; the others repeat the usage
-        _ => text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" "),
+        None => text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" "),
     };
-    Err(Failure::new(2, clean(message.trim_start_matches("error: "))).fix(fix))
+    let known = |word: &&OsString| Args::command().find_subcommand(word).is_some();
+    let help = words.get(1).filter(known).map_or_else(String::new, |word| format!(" {}", word.to_string_lossy()));
+    let fix = command.map_or_else(|| format!("queue help{help}"), |near| format!("queue {near}"));
+    Err(Failure::new(2, clean(message.trim_start_matches("error: ")) + &mean).fix(fix))
 }
 
 async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure> {

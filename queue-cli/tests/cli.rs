@@ -289,13 +289,13 @@ fn what_is_not_understood_names_the_nearest_word() {
         ("list dead", ["did you mean `state:dead`?", "error: "]),
         ("list --limit 5000", ["5000", "fix: queue help"]),
         ("show x", ["invalid value 'x' for '<ID>'", "fix: queue help"]),
-        ("retry", ["ID", "fix: queue help"]),
+        ("retry", ["ID", "fix: queue help retry"]),
         ("retry --match  --yes", ["--match", "fix: queue help"]),
         ("reschedule 1", ["--at", "--in"]),
         ("reschedule 1 --in soon", ["`soon` is not a time", "error: "]),
         ("reschedule 1 --at soon", ["`soon` is not a time", "error: "]),
         ("edit 1", ["JSON", "error: "]),
-        ("status --jso", ["--jso", "error: "]),
+        ("status --jso", ["did you mean `--json`?", "fix: queue help status"]),
     ] {
         run(url, words).says(2, &[], &err);
     }
@@ -357,4 +357,26 @@ fn a_closed_pipe_ends_quietly() {
         drop(child.stdout.take());
         Ran::new(&words, &child.wait_with_output().expect("it ends")).says(0, &[], &[]);
     }
+}
+
+#[tokio::test]
+async fn on_a_terminal_it_asks() {
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    run(db.url(), "migrate").says(0, &["up to date"], &[" · "]);
+    fill(&db).await;
+    let words = ["delete", "--match", "kind:send_email"];
+    let asked = |answer: &str| {
+        let terminal = nix::pty::openpty(None, None).expect("a terminal");
+        let child = queue(db.url(), &words).stdin(terminal.slave).spawn().expect("it starts");
+        std::fs::File::from(terminal.master.try_clone().expect("a handle"))
+            .write_all(answer.as_bytes())
+            .expect("typed");
+        let ran = Ran::new(&words, &child.wait_with_output().expect("it ends"));
+        drop(terminal.master);
+        ran
+    };
+    let question = "This will delete 5 jobs, on sqlite://";
+    asked("\n").says(1, &[], &["connection refused", question, "Go on? [y/N] error: nothing was done"]);
+    asked("y\n").says(0, &["5 jobs deleted."], &[question]);
+    asked("y\n").says(0, &[], &["Nothing to do: no such job matches."]);
 }
