@@ -84,7 +84,16 @@ pub(crate) fn choose(which: &Which, screen: &Screen) -> Result<Chosen, Failure> 
         return Err(Failure::new(2, "--match needs at least one word, such as kind:send_email"));
     }
     if !which.yes && (screen.json || !io::stdin().is_terminal()) {
-        let words: String = std::env::args().skip(1).map(|word| quoted(&word) + " ").collect();
+        let mut words = String::new();
+        let mut given = std::env::args().skip(1);
+        while let Some(word) = given.next() {
+            match word.split('=').next() {
+                // it may hold a password
+                Some("--database") if word.contains('=') => {}
+                Some("--database") => drop(given.next()),
+                _ => words += &(quoted(&word) + " "),
+            }
+        }
         let why = "nothing was done: add --yes, or run it in a terminal, where it asks";
         return Err(Failure::new(2, why).fix(format!("queue {words}--yes")));
     }

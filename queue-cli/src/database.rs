@@ -86,10 +86,9 @@ async fn connect<DB: sqlx::Database>(url: &str) -> Result<sqlx::Pool<DB>, Failur
     };
     let message = format!("cannot connect to {}: {}", shown(url), clean(&error.to_string()));
     let no_file = error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("14"));
-    let file = clean(url.split('?').next().unwrap_or_default());
     Err(match (is_away(&error), no_file) {
         (true, _) => Failure::new(3, message),
-        (_, true) => Failure::new(1, message).fix(format!("queue --database '{file}?mode=rwc' migrate")),
+        (_, true) => Failure::new(1, message).fix(format!("queue --database '{}?mode=rwc' migrate", shown(url))),
         _ => Failure::new(1, message),
     })
 }

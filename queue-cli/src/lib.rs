@@ -50,11 +50,14 @@ impl Cli {
         let words: Vec<OsString> = std::env::args_os().collect();
         let json = words.iter().any(|word| word == "--json");
         // a thread of a runtime may not wait for another one
-        let done = std::thread::spawn(move || start(words)).join();
+        let done = std::thread::spawn(move || start(std::env::args_os().collect())).join();
         let Err(failure) = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) else {
             return ExitCode::SUCCESS;
         };
-        Screen::new(json, false).say(&failure.text(json));
+        // an address in the wrong place may hold a password
+        let addresses = words.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
+        let text = addresses.fold(failure.text(json), |text, word| text.replace(word, &database::shown(word)));
+        Screen::new(json, false).say(&text);
         failure.code.into()
     }
 }

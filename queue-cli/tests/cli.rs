@@ -334,6 +334,22 @@ fn a_wrong_address_tells_no_password() {
 }
 
 #[test]
+fn no_error_repeats_a_password() {
+    for words in [
+        "status postgres://ada:secret@db1/shop",
+        "--database postgres://ada:secret@db1/shop retry --match kind:a",
+        "retry --match kind:a --database=postgres://ada:secret@db1/shop",
+        "show postgres://ada:secret@db1/shop",
+        "retry postgres://ada:secret@db1/shop",
+        "postgres://ada:secret@db1/shop status",
+        "list postgres://ada:secret@db1/shop",
+    ] {
+        let ran = run("sqlite::memory:", words);
+        assert!(ran.code == 2 && !ran.err.contains("secret"), "{}", ran.all());
+    }
+}
+
+#[test]
 fn the_address_may_be_in_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join(".env"), "DATABASE_URL=sqlite://jobs.sqlite?mode=rwc\n").expect("written");
