@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use queue::Error;
-use queue::admin::{Admin, Count, Depth, Gauges, WorkerInfo};
+use queue::admin::{Admin, Count, Depth, Filter, Gauges, WorkerInfo};
+use queue::{Error, JobState};
 use serde::Serialize;
 
-use crate::text::{Tone, clean, count, duration, nearest, quoted, thousands};
+use crate::text::{Tone, clean, count, duration, first_line, nearest, quoted, thousands};
 
 /// A job that has been due for longer is worth a word, and after the second time it is a failure.
 const LATE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
 /// So many kinds with dead letters have a sentence.
 const TOLD: usize = 3;
+/// So many scheduled jobs are looked at for failures, if so many ready ones are in the way.
+const LOOKED_AT: u32 = 100;
+const PASSED_OVER: u64 = 10_000;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -55,11 +58,26 @@ impl Finding {
 pub(crate) struct World {
     gauges: Gauges,
     workers: Vec<WorkerInfo>,
+    /// Kinds whose jobs failed and wait for another attempt, each with an error.
+    failing: BTreeMap<String, String>,
 }
 
 impl World {
     pub(crate) async fn read(admin: &Admin) -> Result<Self, Error> {
-        Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await? })
+        Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: BTreeMap::new() })
+    }
+
+    /// Looks at some jobs that wait for another attempt. Such a list passes over all ready jobs, so there may not be too
+    /// many of them.
+    pub(crate) async fn read_failing(&mut self, admin: &Admin) -> Result<(), Error> {
+        let mut ready = Count::default();
+        self.gauges.depths.iter().for_each(|it| ready += it.ready);
+        if !ready.or_more && ready.jobs <= PASSED_OVER {
+            let some = admin.jobs(&Filter::new().state(JobState::Scheduled).limit(LOOKED_AT)).await?.items;
+            let failing = some.into_iter().filter(|job| job.retrying);
+            self.failing = failing.map(|job| (job.kind, job.error.unwrap_or_default())).collect();
+        }
+        Ok(())
     }
 
     fn live(&self) -> impl Iterator<Item = &WorkerInfo> + Clone {
@@ -169,7 +187,7 @@ pub(crate) fn unserved(world: &World) -> Vec<Finding> {
 
 /// The sentences of the status, worst first.
 pub(crate) fn status(world: &World) -> Vec<Finding> {
-    let mut found = [served(world), late(world), paused(world), lost(world), dead(world)].concat();
+    let mut found = [served(world), late(world), failing(world), paused(world), lost(world), dead(world)].concat();
     if !world.gauges.complete {
         found.push(Finding::new(Warning, "There are more kinds and queues than were counted.", "queue queues"));
     }
@@ -205,6 +223,16 @@ pub(crate) fn late(world: &World) -> Vec<Finding> {
         Finding::new(Warning, message, "queue list state:running")
     });
     late.chain(busy).collect()
+}
+
+/// Kinds whose jobs fail. Dead letters come hours later.
+fn failing(world: &World) -> Vec<Finding> {
+    let found = world.failing.iter().take(TOLD).map(|(kind, error)| {
+        let error = if error.is_empty() { String::new() } else { format!(": {}", first_line(error)) };
+        let message = format!("Jobs of kind {} fail, and wait for another attempt{error}", name(kind));
+        Finding::new(Warning, message, list("retrying kind", kind))
+    });
+    found.collect()
 }
 
 fn paused(world: &World) -> Vec<Finding> {
@@ -275,7 +303,7 @@ mod tests {
 
     fn world(lanes: &[Depth], workers: &[WorkerInfo]) -> World {
         let gauges = serde_json::from_value(json!({"depths": lanes, "workers": workers.len(), "complete": true}));
-        World { gauges: gauges.expect("gauges"), workers: workers.to_vec() }
+        World { gauges: gauges.expect("gauges"), workers: workers.to_vec(), failing: BTreeMap::new() }
     }
 
     fn told(found: &[Finding]) -> Vec<(&str, &str)> {
@@ -333,6 +361,14 @@ mod tests {
             ("Dead letters of kind `mail`: 10,000+.", "queue list state:dead kind:mail"),
         ];
         assert_eq!(told(&status(&world(&lanes, &workers))), expected);
+    }
+
+    #[test]
+    fn failures_are_told_before_jobs_are_dead() {
+        let failing = [("mail".to_owned(), "connection refused\nby db1".to_owned())].into();
+        let world = World { failing, ..world(&[], &[worker(&[], &["mail"], 0, true)]) };
+        let message = "Jobs of kind `mail` fail, and wait for another attempt: connection refused";
+        assert_eq!(told(&status(&world)), [(message, "queue list retrying kind:mail")]);
     }
 
     #[test]

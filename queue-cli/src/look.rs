@@ -15,7 +15,8 @@ use crate::text::{Table, Tone, clean, count, cut, duration, first_line, nearest,
 const ATTEMPTS: usize = 20;
 
 pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
-    let world = World::read(admin).await?;
+    let mut world = World::read(admin).await?;
+    world.read_failing(admin).await?;
     let (found, queues, [alive, running, slots]) = (findings::status(&world), world.queues(), world.slots());
     if screen.json {
         let queue = |it: &queue::admin::Depth| {

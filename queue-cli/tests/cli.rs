@@ -17,6 +17,12 @@ async fn send_email(to: String, subject: String) -> Result<(), JobError> {
     }
 }
 
+/// Fails, and waits for a long time.
+#[job(max_retries = 3, backoff = fixed("1h"))]
+async fn charge() -> Result<(), JobError> {
+    Err(JobError::retry("card terminal is away"))
+}
+
 /// The program, as a script runs it: without a terminal.
 fn queue(url: &str, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_queue"));
@@ -278,6 +284,25 @@ async fn mariadb_every_command() {
 #[tokio::test]
 async fn mysql_every_command() {
     every_command_on(Engine::MySql).await;
+}
+
+#[tokio::test]
+async fn failures_are_told_before_jobs_are_dead() {
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    run(db.url(), "migrate").says(0, &["up to date"], &[" · "]);
+    let pool = &db.sqlite_pool(3).await;
+    let id = Charge::new().enqueue(pool).await.expect("enqueued");
+    let admin = queue::admin::Admin::new(pool);
+    let failed = async {
+        while !admin.job(id).await.is_ok_and(|job| job.is_some_and(|job| job.job.retrying)) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let fails = "! Jobs of kind `charge` fail, and wait for another attempt: card terminal is away";
+        run(db.url(), "status").says(0, &[fails, "queue list retrying kind:charge"], &[]);
+        run(db.url(), "list retrying kind:charge").says(0, &["card terminal is away"], &[]);
+        run(db.url(), &format!("show {id}")).says(0, &["its next attempt is due in", "queue retry"], &[]);
+    };
+    queue::Worker::builder(pool).build().expect("a worker").run(failed).await.expect("it ends well");
 }
 
 #[test]
