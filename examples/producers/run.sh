@@ -28,11 +28,12 @@ installed() {
 features=()
 [ -z "${QUEUE_TEST_POSTGRES_URL:-}" ] || features+=(--features postgres)
 [ -z "${QUEUE_TEST_MARIADB_URL:-}" ] || features+=(--features mysql)
-cargo build --quiet --package examples --example producers --example admin "${features[@]}"
+cargo build --quiet --package examples --example producers "${features[@]}"
+cargo build --quiet --package queue-cli
 producers=${CARGO_TARGET_DIR:-target}/debug/examples/producers
-admin=${CARGO_TARGET_DIR:-target}/debug/examples/admin
+queue=${CARGO_TARGET_DIR:-target}/debug/queue
 
-# Runs the worker, looks for one greeting of each name, and lets the operators' tool say what it sees.
+# Runs the worker, looks for one greeting of each name, and lets the command line say what it sees.
 work() {
     local url=$1
     DATABASE_URL=$url timeout 60 "$producers" work | tee "$work/output"
@@ -41,8 +42,8 @@ work() {
         times=$(grep -c "Hello, $who!" "$work/output" || true)
         [ "$times" = 1 ] || { printf 'FAILED: %s jobs greeted %s\n' "$times" "$who" >&2 && exit 1; }
     done
-    DATABASE_URL=$url "$admin" stats >"$work/output"
-    grep -q completed "$work/output" || { printf 'FAILED: nothing is completed\n' >&2 && exit 1; }
+    DATABASE_URL=$url "$queue" list state:completed >"$work/output"
+    [ -s "$work/output" ] || { printf 'FAILED: nothing is completed\n' >&2 && exit 1; }
 }
 
 echo '=== SQLite: sqlite3 and Python'

@@ -1,6 +1,7 @@
 //! Schedules in the administration.
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 
 use crate::admin::Admin;
 use crate::error::Error;
@@ -19,7 +20,7 @@ use crate::store::values::NewJob;
 const PAGE: u32 = 1_000;
 
 /// A schedule, as the database has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScheduleInfo {
     /// Its name.
@@ -53,7 +54,7 @@ pub struct ScheduleInfo {
 }
 
 /// A tick in the history of a schedule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TickInfo {
     /// The tick.

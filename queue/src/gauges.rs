@@ -6,10 +6,10 @@ use std::ops::AddAssign;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What waits, runs and is dead. See [`Admin::gauges`](crate::admin::Admin::gauges).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Gauges {
     /// One for each kind and queue that has unfinished jobs or dead letters, in this order.
@@ -21,7 +21,7 @@ pub struct Gauges {
 }
 
 /// The jobs of one kind in one queue. See [`Gauges`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Depth {
     /// The jobs' kind.
@@ -56,7 +56,7 @@ impl Depth {
 /// // "17", or "10000 or more"
 /// println!("{count} jobs wait");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Count {
     /// The number of jobs that were counted.

@@ -283,6 +283,9 @@ pub(crate) trait AdminStore: AdminReads + Upkeep {
     /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
     async fn migrate(&self) -> Result<(), Error>;
 
+    /// See [`crate::migration::check`].
+    async fn check_schema(&self) -> Result<(), Error>;
+
     /// scheduled → ready. Returns the ids that changed.
     async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error>;
 

@@ -1,7 +1,7 @@
 //! What [`Admin`](crate::admin::Admin) returns about jobs, queues and workers, and how its callers select jobs.
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failures::group_of;
 use crate::state::{JobId, JobState};
@@ -123,7 +123,7 @@ pub struct QueueInfo {
 }
 
 /// A worker process. See [`Admin::workers`](crate::admin::Admin::workers).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// Its id.

@@ -63,6 +63,10 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
         migrate::run(self.pool().clone()).await
     }
 
+    async fn check_schema(&self) -> Result<(), Error> {
+        migrate::check(self).await
+    }
+
     async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error> {
         let changed = self.change(Change::new("cannot retry jobs", DB::ADMIN.run_now), ids, None).await?;
         self.wake(!changed.is_empty()).await;

@@ -1,0 +1,166 @@
+//! The words of the command line.
+
+use chrono::{DateTime, Utc};
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use queue::JobId;
+
+use crate::query::{moment, span};
+
+/// What is wrong with background jobs, why, and how to act on it.
+///
+/// The database is that of --database, of DATABASE_URL, or of DATABASE_URL in a file `.env`. Exit codes: 0 done, 1 failed
+/// or something was found, 2 not understood, 3 try again later.
+#[derive(Debug, Parser)]
+#[command(name = "queue", bin_name = "queue", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// Such as postgres://me@host/shop, mysql://me@host/shop or sqlite://jobs.sqlite
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
+    /// Answers for programs: one object, or one line for each item of a list. Never asks
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Exact times instead of "3 min ago"
+    #[arg(long, global = true)]
+    pub(crate) utc: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// What is wrong, worst first, and how deep the queues are
+    Status,
+    /// Jobs by id: `queue list state:dead kind:send_email since:2h`
+    List {
+        /// Words that must all match: state:dead kind:send_email queue:mail attempt:>3 error:"timed out" since:2h
+        /// before:2026-11-28 failed-since:20m failed-before:1h retrying
+        query: Vec<String>,
+        /// How many jobs, at most 1,000
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+        /// Only ids above this one
+        #[arg(long, value_name = "ID")]
+        after: Option<JobId>,
+    },
+    /// One job: its attempts, arguments and result
+    Show { id: JobId },
+    /// Why a job does not run, and what would cure it
+    Why { id: JobId },
+    /// Worker processes: what they serve, and what they hold
+    Workers,
+    /// Queues with exact counts. Reads every waiting job
+    Queues,
+    /// Schedules: their next and last ticks, pauses and errors
+    Schedules,
+    /// Run scheduled jobs and dead letters now
+    Retry(Which),
+    /// Make dead letters ready, with all their retries
+    SendBack(Which),
+    /// Cancel jobs for good: waiting ones at once, running ones through their token
+    Cancel(Which),
+    /// Delete jobs that no worker holds, with their attempts
+    Delete(Which),
+    /// Change the due time of waiting jobs
+    Reschedule {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        when: When,
+    },
+    /// Change arguments of a waiting job or a dead letter: `queue edit 7 --set to=ada@example.org`
+    Edit {
+        id: JobId,
+        /// An object whose fields replace those of the job: '{"to": "ada@example.org"}'
+        #[arg(value_name = "JSON", required_unless_present = "set", conflicts_with = "set")]
+        fields: Option<String>,
+        /// One field. Its value is JSON, or else a text
+        #[arg(long, value_name = "NAME=VALUE")]
+        set: Vec<String>,
+    },
+    /// Let no worker claim from a queue. Running jobs continue
+    Pause { queue: String },
+    /// End the pause of a queue
+    Resume { queue: String },
+    /// Create the tables, or upgrade them
+    Migrate {
+        /// Print the statements instead
+        #[arg(long)]
+        sql: bool,
+        /// Only what follows this version of the schema
+        #[arg(long, value_name = "VERSION", requires = "sql", default_value_t = 0)]
+        from: i64,
+    },
+    /// Find kinds and queues with waiting jobs that no live worker serves
+    Check,
+    /// Find what is wrong with the database, the clock and the workers
+    Doctor,
+    /// Print a script that lets a shell complete these commands
+    Completions { shell: clap_complete::Shell },
+}
+
+/// Which jobs to change.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Which {
+    /// Ids of jobs, or - to read them from standard input
+    #[arg(value_name = "ID", required_unless_present = "matching", conflicts_with = "matching")]
+    pub(crate) ids: Vec<String>,
+    /// All jobs that match a query of `queue list`
+    #[arg(long = "match", value_name = "QUERY")]
+    pub(crate) matching: Option<String>,
+    /// With --match: only the N jobs with the lowest ids
+    #[arg(long, value_name = "N", requires = "matching", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) first: Option<u32>,
+    /// With --match: do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[group(required = true, multiple = false)]
+pub(crate) struct When {
+    /// A time in UTC: '2026-11-28 09:12'
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// A span: 30s, 20m, 2h, 7d
+    #[arg(long = "in", value_name = "SPAN")]
+    later: Option<String>,
+}
+
+impl When {
+    pub(crate) fn time(&self, now: DateTime<Utc>) -> Result<DateTime<Utc>, String> {
+        let (at, later) = (self.at.as_deref(), self.later.as_deref());
+        let time = at.and_then(|at| moment(at, now, false));
+        let time = time.or_else(|| now.checked_add_signed(span(later?)?));
+        let given = at.or(later).unwrap_or_default();
+        time.ok_or_else(|| format!("`{given}` is not a time: write --in 20m, or --at '2026-11-28 09:12' in UTC"))
+    }
+}
+
+/// What `queue` alone says.
+pub(crate) const INCIDENT: &str = "\
+In an incident, in this order:
+
+  queue status                         what is wrong, worst first
+  queue check                          what no live worker serves
+  queue workers                        who is alive, and how busy
+  queue list state:dead since:2h       which jobs, and their errors
+  queue show 42                        its attempts and arguments
+  queue why 42                         why it does not run
+  queue pause mail                     stop claims from a queue
+  queue edit 42 --set to=a@b.org       correct its arguments
+  queue send-back 42                   one first; then those that
+      --match kind:send_email          match, after a question
+  queue resume mail                    go on
+
+All commands: queue help
+";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_words_fit_together() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,388 @@
+//! What is wrong, decided from values alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use queue::admin::{Admin, Count, Depth, Filter, Gauges, WorkerInfo};
+use queue::{Error, JobState};
+use serde::Serialize;
+
+use crate::text::{Tone, clean, count, duration, first_line, nearest, quoted, thousands};
+
+/// A job that has been due for longer is worth a word, and after the second time it is a failure.
+const LATE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
+/// So many kinds with dead letters have a sentence.
+const TOLD: usize = 3;
+/// So many scheduled jobs are looked at for failures, if so many ready ones are in the way.
+const LOOKED_AT: u32 = 100;
+const PASSED_OVER: u64 = 10_000;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    Error,
+    Warning,
+    Ok,
+}
+
+use Severity::{Error as Bad, Warning};
+
+impl Severity {
+    pub(crate) fn sign(self) -> (Tone, &'static str) {
+        match self {
+            Bad => (Tone::Bad, "✗"),
+            Warning => (Tone::Warn, "!"),
+            Self::Ok => (Tone::Good, "✓"),
+        }
+    }
+}
+
+/// A sentence, and the command that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    pub(crate) message: String,
+    pub(crate) fix: Option<String>,
+}
+
+impl Finding {
+    /// Without a command if `fix` is empty.
+    pub(crate) fn new(severity: Severity, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { severity, message: message.into(), fix: Some(fix.into()).filter(|fix| !fix.is_empty()) }
+    }
+}
+
+/// What was read.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    gauges: Gauges,
+    workers: Vec<WorkerInfo>,
+    /// Kinds whose jobs failed and wait for another attempt, each with an error.
+    failing: BTreeMap<String, String>,
+}
+
+impl World {
+    pub(crate) async fn read(admin: &Admin) -> Result<Self, Error> {
+        Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: BTreeMap::new() })
+    }
+
+    /// Looks at some jobs that wait for another attempt. Such a list passes over all ready jobs, so there may not be too
+    /// many of them.
+    pub(crate) async fn read_failing(&mut self, admin: &Admin) -> Result<(), Error> {
+        let mut ready = Count::default();
+        self.gauges.depths.iter().for_each(|it| ready += it.ready);
+        if !ready.or_more && ready.jobs <= PASSED_OVER {
+            let some = admin.jobs(&Filter::new().state(JobState::Scheduled).limit(LOOKED_AT)).await?.items;
+            let failing = some.into_iter().filter(|job| job.retrying);
+            self.failing = failing.map(|job| (job.kind, job.error.unwrap_or_default())).collect();
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> impl Iterator<Item = &WorkerInfo> + Clone {
+        self.workers.iter().filter(|worker| worker.alive && worker.stopped_at.is_none())
+    }
+
+    /// How many workers are alive, how many jobs they hold, and how many they can.
+    pub(crate) fn slots(&self) -> [u64; 3] {
+        self.live().fold([0; 3], |[alive, running, slots], it| {
+            [alive + 1, running + it.running, slots + u64::from(it.concurrency)]
+        })
+    }
+
+    /// The kinds and the queues that jobs or workers have.
+    pub(crate) fn names(&self) -> [Vec<&str>; 2] {
+        let (depths, workers) = (&self.gauges.depths, &self.workers);
+        let kinds = depths.iter().map(|it| &it.kind).chain(workers.iter().flat_map(|it| &it.kinds));
+        let queues = depths.iter().map(|it| &it.queue).chain(workers.iter().flat_map(|it| &it.queues));
+        [kinds.map(String::as_str).collect(), queues.map(String::as_str).collect()]
+    }
+
+    fn knows(&self, kind: &String) -> bool {
+        self.live().any(|worker| worker.kinds.contains(kind))
+    }
+
+    fn serves(&self, it: &Depth) -> bool {
+        let serves = |worker: &WorkerInfo| worker.queues.is_empty() || worker.queues.contains(&it.queue);
+        self.live().any(|worker| worker.kinds.contains(&it.kind) && serves(worker))
+    }
+
+    /// The depths by queue.
+    pub(crate) fn queues(&self) -> Vec<Depth> {
+        let mut queues: Vec<Depth> = Vec::new();
+        for depth in &self.gauges.depths {
+            let Some(it) = queues.iter_mut().find(|it| it.queue == depth.queue) else {
+                queues.push(depth.clone());
+                continue;
+            };
+            it.ready += depth.ready;
+            it.running += depth.running;
+            it.scheduled += depth.scheduled;
+            it.dead += depth.dead;
+            it.oldest_due = it.oldest_due.max(depth.oldest_due);
+        }
+        queues.sort_by(|one, other| one.queue.cmp(&other.queue));
+        queues
+    }
+
+    /// How many jobs wait in those that are chosen, by name.
+    fn waiting<'a>(&'a self, name: impl Fn(&'a Depth) -> Option<&'a str>) -> BTreeMap<&'a str, Count> {
+        sums(self.gauges.depths.iter().filter_map(|it| {
+            let mut jobs = it.ready;
+            jobs += it.scheduled;
+            Some((name(it)?, jobs))
+        }))
+    }
+}
+
+fn sums<'a>(counts: impl Iterator<Item = (&'a str, Count)>) -> BTreeMap<&'a str, Count> {
+    let mut sums: BTreeMap<&str, Count> = BTreeMap::new();
+    counts.filter(|(_, jobs)| jobs.jobs > 0).for_each(|(name, jobs)| *sums.entry(name).or_default() += jobs);
+    sums
+}
+
+fn name(text: &str) -> String {
+    format!("`{}`", clean(text))
+}
+
+/// "queue list kind:mail": `words` without the last colon, and its value.
+fn list(words: &str, value: &str) -> String {
+    let value = if value.contains(char::is_whitespace) { format!("\"{value}\"") } else { value.to_owned() };
+    let (first, last) =
+        words.rsplit_once(' ').map_or((String::new(), words), |(first, last)| (format!("{first} "), last));
+    format!("queue list {first}{}", quoted(&format!("{last}:{value}")))
+}
+
+/// "1 job waits", "10,000+ jobs wait".
+fn waits(of: Count) -> String {
+    if of.jobs == 1 && !of.or_more { "1 job waits".to_owned() } else { format!("{} jobs wait", count(of)) }
+}
+
+/// Jobs that wait, and that no live worker can take.
+pub(crate) fn unserved(world: &World) -> Vec<Finding> {
+    if world.live().next().is_none() {
+        let all = world.waiting(|_| Some("")).into_values().next();
+        let message = all.map(|all| format!("No worker is alive, and {}. Start one.", waits(all)));
+        return message.into_iter().map(|message| Finding::new(Bad, message, "queue workers")).collect();
+    }
+    let slip = |name: &str, known: &mut dyn Iterator<Item = &String>| {
+        nearest(name, known.map(String::as_str).collect::<Vec<_>>())
+            .map_or_else(String::new, |near| format!(" Is it a slip for `{}`?", clean(near)))
+    };
+    let unknown = world.waiting(|it| (!world.knows(&it.kind)).then_some(&it.kind));
+    let unknown = unknown.into_iter().map(|(kind, jobs)| {
+        let slip = slip(kind, &mut world.live().flat_map(|it| &it.kinds));
+        let message = format!("No live worker knows the kind {}: {}.{slip}", name(kind), waits(jobs));
+        Finding::new(Bad, message, list("kind", kind))
+    });
+    let unserved = world.waiting(|it| (world.knows(&it.kind) && !world.serves(it)).then_some(&it.queue));
+    let unserved = unserved.into_iter().map(|(queue, jobs)| {
+        let slip = slip(queue, &mut world.live().flat_map(|it| &it.queues));
+        let message = format!("No live worker serves the queue {} for its kinds: {}.{slip}", name(queue), waits(jobs));
+        Finding::new(Bad, message, list("queue", queue))
+    });
+    unknown.chain(unserved).collect()
+}
+
+/// The sentences of the status, worst first.
+pub(crate) fn status(world: &World) -> Vec<Finding> {
+    let mut found = [served(world), late(world), failing(world), paused(world), lost(world), dead(world)].concat();
+    if !world.gauges.complete {
+        found.push(Finding::new(Warning, "There are more kinds and queues than were counted.", "queue queues"));
+    }
+    found.sort_by_key(|finding| finding.severity);
+    found
+}
+
+/// What no worker serves, or that no worker is there.
+pub(crate) fn served(world: &World) -> Vec<Finding> {
+    match unserved(world) {
+        found if found.is_empty() && world.live().next().is_none() => {
+            vec![Finding::new(Warning, "No worker is alive. Nothing waits.", "queue workers")]
+        }
+        found => found,
+    }
+}
+
+/// Queues whose jobs wait for long, although workers serve them.
+pub(crate) fn late(world: &World) -> Vec<Finding> {
+    let mut oldest: BTreeMap<&str, Duration> = BTreeMap::new();
+    let waiting = || world.gauges.depths.iter().filter(|it| !it.paused && it.ready.jobs > 0 && world.serves(it));
+    for it in waiting() {
+        let age = oldest.entry(&it.queue).or_default();
+        *age = it.oldest_due.unwrap_or_default().max(*age);
+    }
+    let late = oldest.into_iter().filter(|(_, age)| *age >= LATE[0]).map(|(queue, age)| {
+        let message = format!("The oldest job of {} has waited {}.", name(queue), duration(age));
+        Finding::new(if age < LATE[1] { Warning } else { Bad }, message, list("state:ready queue", queue))
+    });
+    let [_, running, slots] = world.slots();
+    let busy = (running >= slots && waiting().next().is_some()).then(|| {
+        let message = format!("All {} slots are busy, and jobs wait.", thousands(slots));
+        Finding::new(Warning, message, "queue list state:running")
+    });
+    late.chain(busy).collect()
+}
+
+/// Kinds whose jobs fail. Dead letters come hours later.
+fn failing(world: &World) -> Vec<Finding> {
+    let found = world.failing.iter().take(TOLD).map(|(kind, error)| {
+        let error = if error.is_empty() { String::new() } else { format!(": {}", first_line(error)) };
+        let message = format!("Jobs of kind {} fail, and wait for another attempt{error}", name(kind));
+        Finding::new(Warning, message, list("retrying kind", kind))
+    });
+    found.collect()
+}
+
+fn paused(world: &World) -> Vec<Finding> {
+    let paused = world.waiting(|it| it.paused.then_some(&it.queue)).into_iter().map(|(queue, jobs)| {
+        let message = format!("The queue {} is paused: {}.", name(queue), waits(jobs));
+        Finding::new(Warning, message, format!("queue resume {}", quoted(queue)))
+    });
+    paused.collect()
+}
+
+/// Workers whose leases are over, and which have not said that they ended.
+pub(crate) fn lost(world: &World) -> Vec<Finding> {
+    let lost: Vec<_> = world.workers.iter().filter(|it| !it.alive && it.stopped_at.is_none()).collect();
+    let Some(one) = lost.first() else { return Vec::new() };
+    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
+    let message = format!("Lost: the worker {}:{}{more}. Others take its jobs back.", clean(&one.host), one.pid);
+    vec![Finding::new(Warning, message, "queue workers")]
+}
+
+/// The kinds with the most dead letters.
+fn dead(world: &World) -> Vec<Finding> {
+    let kinds = sums(world.gauges.depths.iter().map(|it| (it.kind.as_str(), it.dead)));
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, dead)| std::cmp::Reverse(dead.jobs));
+    let more = kinds.len().saturating_sub(TOLD);
+    let told = kinds.into_iter().take(TOLD).map(|(kind, dead)| {
+        let message = format!("Dead letters of kind {}: {}.", name(kind), count(dead));
+        Finding::new(Warning, message, list("state:dead kind", kind))
+    });
+    let more = (more > 0)
+        .then(|| Finding::new(Warning, format!("Other kinds with dead letters: {more}."), "queue list state:dead"));
+    told.chain(more).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn jobs(jobs: u64) -> Count {
+        serde_json::from_value(json!({"jobs": jobs, "or_more": jobs >= 10_000})).expect("a count")
+    }
+
+    fn lane(kind: &str, queue: &str, ready: u64) -> Depth {
+        let (none, oldest) = (jobs(0), (ready > 0).then_some(Duration::from_secs(1)));
+        let depth = json!({
+            "kind": kind, "queue": queue, "ready": jobs(ready), "scheduled": none, "running": none, "dead": none,
+            "oldest_due": oldest, "paused": false,
+        });
+        serde_json::from_value(depth).expect("a depth")
+    }
+
+    /// A depth with some fields changed.
+    fn with(mut depth: Depth, change: impl Fn(&mut Depth)) -> Depth {
+        change(&mut depth);
+        depth
+    }
+
+    fn worker(queues: &[&str], kinds: &[&str], running: u64, alive: bool) -> WorkerInfo {
+        let time = chrono::DateTime::UNIX_EPOCH;
+        let worker = json!({
+            "id": 1, "host": "web", "pid": 1, "concurrency": 4, "queues": queues, "kinds": kinds, "started_at": time,
+            "heartbeat_at": time, "stopped_at": null, "alive": alive, "running": running,
+        });
+        serde_json::from_value(worker).expect("a worker")
+    }
+
+    fn world(lanes: &[Depth], workers: &[WorkerInfo]) -> World {
+        let gauges = serde_json::from_value(json!({"depths": lanes, "workers": workers.len(), "complete": true}));
+        World { gauges: gauges.expect("gauges"), workers: workers.to_vec(), failing: BTreeMap::new() }
+    }
+
+    fn told(found: &[Finding]) -> Vec<(&str, &str)> {
+        found.iter().map(|it| (it.message.as_str(), it.fix.as_deref().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn nothing_is_said_when_all_is_well() {
+        assert_eq!(status(&world(&[lane("mail", "q", 3)], &[worker(&[], &["mail"], 0, true)])), []);
+    }
+
+    #[test]
+    fn without_a_worker_that_is_all_that_matters() {
+        let found = status(&world(&[lane("mail", "q", 1), lane("bill", "q", 9_999)], &[]));
+        assert_eq!(told(&found), [("No worker is alive, and 10,000 jobs wait. Start one.", "queue workers")]);
+        let idle = status(&world(&[], &[]));
+        assert_eq!(told(&idle), [("No worker is alive. Nothing waits.", "queue workers")]);
+    }
+
+    #[test]
+    fn kinds_and_queues_that_nobody_serves_are_named() {
+        let lanes = [lane("send_emial", "mail", 12), lane("send_email", "mial", 1), lane("a b", "mail", 2)];
+        let found = unserved(&world(&lanes, &[worker(&["mail"], &["send_email"], 0, true)]));
+        let expected = [
+            ("No live worker knows the kind `a b`: 2 jobs wait.", "queue list 'kind:\"a b\"'"),
+            (
+                "No live worker knows the kind `send_emial`: 12 jobs wait. Is it a slip for `send_email`?",
+                "queue list kind:send_emial",
+            ),
+            (
+                "No live worker serves the queue `mial` for its kinds: 1 job waits. Is it a slip for `mail`?",
+                "queue list queue:mial",
+            ),
+        ];
+        assert_eq!(told(&found), expected);
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let late =
+            |queue: &str, age| with(lane("mail", queue, 10_000), |it| it.oldest_due = Some(Duration::from_secs(age)));
+        let lanes = [
+            late("a", 90),
+            late("b", 400),
+            with(late("c", 900), |it| it.paused = true),
+            with(lane("mail", "d", 0), |it| it.dead = jobs(10_000)),
+        ];
+        let workers = [worker(&[], &[], 0, false), worker(&[], &["mail"], 4, true)];
+        let expected = [
+            ("The oldest job of `b` has waited 6 min 40 s.", "queue list state:ready queue:b"),
+            ("The oldest job of `a` has waited 1 min 30 s.", "queue list state:ready queue:a"),
+            ("All 4 slots are busy, and jobs wait.", "queue list state:running"),
+            ("The queue `c` is paused: 10,000+ jobs wait.", "queue resume c"),
+            ("Lost: the worker web:1. Others take its jobs back.", "queue workers"),
+            ("Dead letters of kind `mail`: 10,000+.", "queue list state:dead kind:mail"),
+        ];
+        assert_eq!(told(&status(&world(&lanes, &workers))), expected);
+    }
+
+    #[test]
+    fn failures_are_told_before_jobs_are_dead() {
+        let failing = [("mail".to_owned(), "connection refused\nby db1".to_owned())].into();
+        let world = World { failing, ..world(&[], &[worker(&[], &["mail"], 0, true)]) };
+        let message = "Jobs of kind `mail` fail, and wait for another attempt: connection refused";
+        assert_eq!(told(&status(&world)), [(message, "queue list retrying kind:mail")]);
+    }
+
+    #[test]
+    fn many_kinds_of_dead_letters_are_summed_up() {
+        let dead_of = |n: u64| with(lane(&format!("k{n}"), "q", 0), |it| it.dead = jobs(n));
+        let found = dead(&world(&(1..=5).map(dead_of).collect::<Vec<_>>(), &[]));
+        assert_eq!(told(&found)[0], ("Dead letters of kind `k5`: 5.", "queue list state:dead kind:k5"));
+        assert_eq!(told(&found)[3], ("Other kinds with dead letters: 2.", "queue list state:dead"));
+    }
+
+    #[test]
+    fn depths_are_grouped_by_queue() {
+        let older = with(lane("bill", "q", 2), |it| it.oldest_due = Some(Duration::from_secs(9)));
+        let [q] = &world(&[lane("mail", "q", 3), older], &[]).queues()[..] else { panic!("one queue") };
+        assert_eq!((q.ready.jobs, q.oldest_due), (5, Some(Duration::from_secs(9))));
+    }
+}

@@ -1,0 +1,275 @@
+//! The commands that look.
+
+use chrono::{DateTime, Utc};
+use queue::admin::{Admin, Attempt, JobDetail, JobRow, Reason};
+use queue::{Error, JobId, JobState};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::findings::{self, World};
+use crate::query::Query;
+use crate::screen::Screen;
+use crate::text::{Table, Tone, clean, count, cut, duration, first_line, nearest, quoted, thousands};
+
+/// So many attempts of a job are shown.
+const ATTEMPTS: usize = 20;
+
+pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    let mut world = World::read(admin).await?;
+    world.read_failing(admin).await?;
+    let (found, queues, [alive, running, slots]) = (findings::status(&world), world.queues(), world.slots());
+    if screen.json {
+        let queue = |it: &queue::admin::Depth| {
+            json!({
+                "queue": it.queue, "ready": it.ready, "running": it.running, "scheduled": it.scheduled, "dead": it.dead,
+                "oldest_due_s": it.oldest_due.map(|age| age.as_secs_f64()), "paused": it.paused,
+            })
+        };
+        return screen.object(&json!({
+            "database": screen.database, "at": screen.look.now, "findings": found,
+            "queues": queues.iter().map(queue).collect::<Vec<_>>(),
+            "workers": {"alive": alive, "running": running, "slots": slots},
+        }));
+    }
+    let mut out = screen.header() + "\n" + &screen.findings(&found);
+    if found.is_empty() {
+        out += &format!("  {} All well.\n", screen.look.paint(Tone::Good, "✓"));
+    }
+    if alive > 0 {
+        let [alive, running, slots] = [alive, running, slots].map(thousands);
+        let workers = format!("Workers alive: {alive}. Slots busy: {running} of {slots}.");
+        out += &format!("\n  {}\n", screen.look.wrap(&workers, 2, 2));
+    }
+    let mut table = Table::new(&["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "OLDEST"]);
+    for it in &queues {
+        let [ready, running, scheduled, dead] = [it.ready, it.running, it.scheduled, it.dead].map(count);
+        let oldest = it.oldest_due.map_or_else(|| "-".to_owned(), duration);
+        let (tone, paused) = if it.paused { (Tone::Warn, ", paused") } else { (Tone::Plain, "") };
+        table.row(tone, &[&it.queue, &ready, &running, &scheduled, &dead, &(oldest + paused)]);
+    }
+    let table = if queues.is_empty() { String::new() } else { format!("\n{}", table.lines(&screen.look, 2)) };
+    screen.out(&(out + &table))
+}
+
+/// What happened to the job last, or happens next.
+fn moment(job: &JobRow) -> DateTime<Utc> {
+    match job.state {
+        JobState::Running => job.claimed_at.unwrap_or(job.run_at),
+        state if state.is_final() => job.finished_at.unwrap_or(job.run_at),
+        _ => job.run_at,
+    }
+}
+
+fn tone(state: JobState) -> Tone {
+    match state {
+        JobState::Dead => Tone::Bad,
+        JobState::Running => Tone::Good,
+        JobState::Completed | JobState::Cancelled => Tone::Faint,
+        _ => Tone::Plain,
+    }
+}
+
+/// Jobs as a table. What the query says of all of them is left out.
+pub(crate) fn table(jobs: &[JobRow], query: &Query, screen: &Screen) -> String {
+    let mut table = Table::new(&[">ID", "STATE", "KIND", "QUEUE", ">TRY", "WHEN", "ERROR"]);
+    for job in jobs {
+        let (id, attempt, time) = (job.id.to_string(), job.attempt.to_string(), screen.look.time(moment(job)));
+        let error = first_line(job.error.as_deref().unwrap_or_default());
+        table.row(tone(job.state), &[&id, job.state.as_str(), &job.kind, &job.queue, &attempt, &time, error]);
+    }
+    let same = [("STATE", query.state.is_some()), ("KIND", query.kind.is_some()), ("QUEUE", query.queue.is_some())];
+    same.iter().filter(|(_, same)| *same).for_each(|(title, _)| table.without(title));
+    table.lines(&screen.look, 0)
+}
+
+pub(crate) async fn list(
+    admin: &Admin,
+    screen: &Screen,
+    words: &[String],
+    limit: u32,
+    after: Option<JobId>,
+) -> Result<(), Failure> {
+    let query = Query::parse(words, screen.look.now)?;
+    let filter = query.filter.clone().limit(limit);
+    let page = admin.jobs(&after.map_or_else(|| filter.clone(), |after| filter.clone().after(after))).await?;
+    match (screen.json, page.items.is_empty()) {
+        (true, _) => page.items.iter().try_for_each(|job| screen.object(job))?,
+        (_, false) => screen.out(&table(&page.items, &query, screen))?,
+        (_, true) => {
+            let more = if after.is_some() { " more" } else { "" };
+            screen.say(&format!("No{more} job matches.\n{}", slips(admin, &query).await?));
+        }
+    }
+    if let Some(next) = page.next {
+        let words: String = words.iter().map(|word| quoted(word) + " ").collect();
+        let limit = if limit == 100 { String::new() } else { format!("--limit {limit} ") };
+        screen.say(&format!("There are more: queue list {words}{limit}--after {next}\n"));
+    }
+    Ok(())
+}
+
+/// Sentences about a kind and a queue of the query that nobody uses.
+pub(crate) async fn slips(admin: &Admin, query: &Query) -> Result<String, Failure> {
+    if query.kind.is_none() && query.queue.is_none() {
+        return Ok(String::new());
+    }
+    let world = World::read(admin).await?;
+    let [kinds, queues] = world.names();
+    Ok(slip("kind", query.kind.as_deref(), &kinds) + &slip("queue", query.queue.as_deref(), &queues))
+}
+
+/// A sentence if no unfinished job, dead letter or worker has this name, with the one that was probably meant.
+pub(crate) fn slip(what: &str, value: Option<&str>, known: &[&str]) -> String {
+    let Some(value) = value.filter(|value| !known.contains(value)) else { return String::new() };
+    let near = nearest(value, known.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!(" Did you mean `{}`?", clean(near)));
+    format!("No waiting job and no worker has the {what} `{}`.{near}\n", clean(value))
+}
+
+pub(crate) async fn show(admin: &Admin, screen: &Screen, id: JobId) -> Result<(), Failure> {
+    let detail = admin.job(id).await?.ok_or(Error::NotFound(id))?;
+    if screen.json { screen.object(&detail) } else { screen.out(&story(&detail, screen)) }
+}
+
+/// A job as a page.
+fn story(detail: &JobDetail, screen: &Screen) -> String {
+    let (job, id) = (&detail.job, detail.job.id);
+    let time = screen.look.time(moment(job));
+    let stopping = if job.cancel_requested { ", told to stop" } else { "" };
+    let (state, next) = match job.state {
+        JobState::Scheduled => {
+            let next = format!("queue retry {id}\nqueue reschedule {id} --in 1h\nqueue cancel {id}");
+            (format!("{} {time}", if job.retrying { "its next attempt is due" } else { "due" }), next)
+        }
+        JobState::Ready => (format!("ready, due {time}"), format!("queue why {id}\nqueue cancel {id}")),
+        JobState::Running => (format!("running, claimed {time}{stopping}"), format!("queue cancel {id}")),
+        JobState::Dead => {
+            let next = format!("queue send-back {id}\nqueue edit {id} --set NAME=VALUE\nqueue delete {id}");
+            (format!("dead {time}"), next)
+        }
+        state => (format!("{state} {time}"), String::new()),
+    };
+    let pretty = |text: &String| {
+        let value: Option<Value> = serde_json::from_str(text).ok();
+        value.and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.clone())
+    };
+    let tries = job.max_retries.map(|most| format!("{} of {}", job.attempt, u64::from(most) + 1));
+    let fields = [
+        ("kind", Some(job.kind.clone()), true),
+        ("queue", Some(job.queue.clone()), true),
+        ("priority", Some(job.priority.to_string()).filter(|_| job.priority != 0), true),
+        ("attempts", tries, true),
+        ("key", detail.unique_key.clone(), true),
+        ("args", Some(pretty(&detail.args)), false),
+        ("meta", detail.meta.as_ref().map(pretty), false),
+        ("result", detail.result.as_ref().map(pretty), false),
+        ("error", job.error.clone(), true),
+    ];
+    let fields: String =
+        fields.into_iter().filter_map(|(name, text, whole)| Some(screen.field(name, &text?, whole))).collect();
+    let head = format!("job {id} · {}\n", screen.look.paint(tone(job.state), &state));
+    let enqueued = format!("\n  enqueued {}\n", screen.look.time(job.enqueued_at));
+    let gap = if next.is_empty() { "" } else { "\n" };
+    head + &fields + &enqueued + &attempts(&detail.attempts, screen) + gap + &screen.field("next", &next, false)
+}
+
+/// The attempts in their order.
+fn attempts(attempts: &[Attempt], screen: &Screen) -> String {
+    let earlier = attempts.len().saturating_sub(ATTEMPTS);
+    let mut table = Table::new(&["STARTED", ">TRY", "OUTCOME", ">TOOK", "WORKER", "ERROR"]);
+    let mut before = "";
+    for it in &attempts[earlier..] {
+        let took = it.ended_at.map(|end| duration((end - it.started_at).to_std().unwrap_or_default()));
+        let error = it.error.as_deref().map(first_line).unwrap_or_default();
+        let told = if !error.is_empty() && error == before { "the same" } else { error };
+        before = error;
+        let worker = it.worker_name.clone().unwrap_or_else(|| format!("worker {}", it.worker));
+        let tone = match it.outcome.as_str() {
+            "completed" => Tone::Good,
+            "failed" | "panicked" | "timed_out" | "undecodable" | "lost" => Tone::Bad,
+            _ => Tone::Plain,
+        };
+        let (started, attempt) = (screen.look.time(it.started_at), it.attempt.to_string());
+        let outcome = it.outcome.replace('_', " ");
+        table.row(tone, &[&started, &attempt, &outcome, &took.unwrap_or_default(), &worker, told]);
+    }
+    match attempts.len() {
+        0 => String::new(),
+        1..=ATTEMPTS => table.lines(&screen.look, 2),
+        _ => format!("  Earlier attempts: {earlier}. See --json.\n{}", table.lines(&screen.look, 2)),
+    }
+}
+
+pub(crate) async fn why(admin: &Admin, screen: &Screen, id: JobId) -> Result<(), Failure> {
+    let why = admin.why(id).await?;
+    if screen.json {
+        return screen.object(&why);
+    }
+    let command = match &why.reason {
+        Reason::Dead { .. } => format!("queue show {id}\nqueue send-back {id}"),
+        Reason::Retrying { .. } | Reason::NotDue { .. } => format!("queue retry {id}"),
+        Reason::Paused { .. } => format!("queue resume {}", quoted(&why.queue)),
+        Reason::Running { .. } | Reason::Stopping { .. } => format!("queue show {id}"),
+        Reason::UnknownKind { .. } | Reason::UnservedQueue { .. } => "queue check".to_owned(),
+        Reason::NoWorker | Reason::WorkerLost { .. } | Reason::Busy { .. } => "queue workers".to_owned(),
+        Reason::Behind { .. } | Reason::Unexplained { .. } => "queue status".to_owned(),
+        _ => String::new(),
+    };
+    let head = format!("job {id} · {} · queue {}", clean(&why.kind), clean(&why.queue));
+    let mut out = cut(&head, screen.look.width.unwrap_or(usize::MAX)) + "\n";
+    out += &screen.field("because", &why.reason.to_string(), true);
+    out += &screen.field("cure", why.cure.as_deref().unwrap_or_default(), true);
+    out += &screen.field("command", &command, false);
+    screen.out(&(out + &screen.field("known by", why.known_by, true)))
+}
+
+pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    const TITLES: [&str; 7] = ["WORKER", "STATE", ">HOLDS", ">SLOTS", "SINCE", "QUEUES", "KINDS"];
+    let mut workers = admin.workers().await?;
+    workers.sort_by_key(|it| (it.stopped_at.is_some(), it.alive, std::cmp::Reverse(it.id)));
+    screen.list(&workers, "No worker has run here.\n", &TITLES, |table, it| {
+        let (tone, state, since) = match (it.stopped_at, it.alive) {
+            (Some(stopped), _) => (Tone::Faint, "ended", stopped),
+            (None, true) => (Tone::Plain, "alive", it.started_at),
+            (None, false) => (Tone::Bad, "lost", it.heartbeat_at),
+        };
+        let queues = if it.queues.is_empty() { "all".to_owned() } else { it.queues.join(", ") };
+        let [running, slots] = [it.running, it.concurrency.into()].map(thousands);
+        let (name, since) = (format!("{}:{}", it.host, it.pid), screen.look.time(since));
+        table.row(tone, &[&name, state, &running, &slots, &since, &queues, &it.kinds.join(", ")]);
+    })
+}
+
+pub(crate) async fn queues(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    const TITLES: [&str; 6] = ["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">RETRYING", "PAUSED"];
+    let nothing = "No queue has jobs that wait or run, and none is paused.\n";
+    screen.list(&admin.queues().await?, nothing, &TITLES, |table, it| {
+        let [ready, running, scheduled, retrying] = [it.ready, it.running, it.scheduled, it.retrying].map(thousands);
+        let (tone, paused) = it.paused_at.map_or((Tone::Plain, "-".into()), |at| (Tone::Warn, screen.look.time(at)));
+        table.row(tone, &[&it.queue, &ready, &running, &scheduled, &retrying, &paused]);
+    })
+}
+
+pub(crate) async fn schedules(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    const TITLES: [&str; 6] = ["NAME", "NEXT", "LAST", "EXPRESSION", "KIND", "NOTE"];
+    let mut all = admin.schedules(None).await?;
+    let mut size = all.len();
+    // a full page
+    while size >= 1_000 {
+        let more = admin.schedules(all.last().map(|last| last.name.as_str())).await?;
+        size = more.len();
+        all.extend(more);
+    }
+    screen.list(&all, "There is no schedule.\n", &TITLES, |table, it| {
+        let time = |time: Option<_>| time.map_or_else(|| "-".to_owned(), |time| screen.look.time(time));
+        let (tone, note) = match (&it.error, it.paused_at, it.retired_at) {
+            (Some(error), ..) => (Tone::Bad, first_line(error).to_owned()),
+            (_, _, Some(at)) => (Tone::Faint, format!("removed {}", screen.look.time(at))),
+            (_, Some(at), _) => (Tone::Warn, format!("paused {}", screen.look.time(at))),
+            _ if !it.watched => (Tone::Warn, "no live worker knows its kind".to_owned()),
+            _ => (Tone::Plain, String::new()),
+        };
+        let when = format!("{} {}", it.expression, it.zone);
+        table.row(tone, &[&it.name, &time(it.next_at), &time(it.last_at), when.trim(), &it.kind, &note]);
+    })
+}

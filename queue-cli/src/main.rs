@@ -1,0 +1,7 @@
+//! The command line of `queue` for any database.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    queue_cli::Cli::new().main()
+}

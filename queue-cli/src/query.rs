@@ -1,0 +1,203 @@
+//! The words that select jobs, and times as a person writes them.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
+use queue::JobState;
+use queue::admin::Filter;
+
+use crate::text::nearest;
+
+/// What each word takes, as an example.
+const WORDS: [(&str, &str); 10] = [
+    ("state", "state:dead"),
+    ("kind", "kind:send_email"),
+    ("queue", "queue:mail"),
+    ("attempt", "attempt:>3"),
+    ("error", "error:\"timed out\""),
+    ("since", "since:2h"),
+    ("before", "before:2026-11-28"),
+    ("failed-since", "failed-since:20m"),
+    ("failed-before", "failed-before:1h"),
+    ("retrying", "retrying"),
+];
+
+/// The words of a query. All must match.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query {
+    pub(crate) filter: Filter,
+    pub(crate) state: Option<JobState>,
+    pub(crate) kind: Option<String>,
+    pub(crate) queue: Option<String>,
+    /// How many words there are.
+    pub(crate) words: usize,
+    /// Only so many jobs are changed.
+    pub(crate) first: Option<u32>,
+}
+
+impl Query {
+    /// Reads the words, each of which may hold several.
+    pub(crate) fn parse(texts: &[String], now: DateTime<Utc>) -> Result<Self, String> {
+        let mut query = Self::default();
+        for text in texts {
+            for word in split(text)? {
+                query.filter = query.with(&word, now)?;
+                query.words += 1;
+            }
+        }
+        Ok(query)
+    }
+
+    fn with(&mut self, word: &str, now: DateTime<Utc>) -> Result<Filter, String> {
+        let filter = self.filter.clone();
+        let states = JobState::ALL.map(JobState::as_str);
+        let Some((name, value)) = word.split_once(':') else {
+            let state = if states.contains(&word) { Some(word) } else { nearest(word, states) };
+            return match state {
+                _ if word == "retrying" => Ok(filter.retrying()),
+                Some(state) => Err(format!("`{word}` is not a word of a query; did you mean `state:{state}`?")),
+                None => Err(unknown(word)),
+            };
+        };
+        if value.is_empty() {
+            return Err(format!("`{word}` lacks a value"));
+        }
+        let time =
+            || moment(value, now, true).ok_or_else(|| format!("`{value}` is not a time: write 2h, or 2026-11-28"));
+        Ok(match name {
+            "state" => {
+                let state = value.parse().map_err(|error: queue::admin::UnknownState| match nearest(value, states) {
+                    Some(near) => format!("`{value}` is not a state; did you mean `{near}`?"),
+                    None => error.to_string(),
+                });
+                filter.state(*self.state.insert(state?))
+            }
+            "kind" => filter.kind(self.kind.insert(value.to_owned()).as_str()),
+            "queue" => filter.queue(self.queue.insert(value.to_owned()).as_str()),
+            "attempt" => {
+                let bound = value.strip_prefix('>').map(|it| it.strip_prefix('=').map_or((it, 1), |it| (it, 0)));
+                let bound = bound.and_then(|(number, more)| number.parse::<u32>().ok()?.checked_add(more));
+                filter.min_attempt(
+                    bound.ok_or_else(|| format!("`{word}` is not a bound: write attempt:>3 or attempt:>=3"))?,
+                )
+            }
+            "error" => filter.error(value),
+            "since" => filter.enqueued_since(time()?),
+            "before" => filter.enqueued_before(time()?),
+            "failed-since" => filter.failed_since(time()?),
+            "failed-before" => filter.failed_before(time()?),
+            _ => return Err(unknown(name)),
+        })
+    }
+}
+
+fn unknown(word: &str) -> String {
+    match nearest(word, WORDS.map(|(name, _)| name)) {
+        Some(near) => format!("`{word}` is not a word of a query; did you mean `{near}`?"),
+        None => {
+            let examples = WORDS.map(|(_, example)| example).join("  ");
+            format!("`{word}` is not a word of a query; there are: {examples}")
+        }
+    }
+}
+
+/// Words are separated by spaces, unless these are within double quotes.
+fn split(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut inside) = (Vec::new(), String::new(), false);
+    for char in text.chars() {
+        match char {
+            '"' => inside = !inside,
+            char if char.is_whitespace() && !inside => words.push(std::mem::take(&mut word)),
+            char => word.push(char),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    if inside { Err(format!("a quote is open in `{text}`")) } else { Ok(words) }
+}
+
+/// "90s", "20m", "2h", "7d", also several: "1h30m".
+pub(crate) fn span(text: &str) -> Option<TimeDelta> {
+    let (mut sum, mut number) = (TimeDelta::zero(), String::new());
+    for char in text.chars() {
+        if char.is_ascii_digit() {
+            number.push(char);
+            continue;
+        }
+        let seconds: i64 = match char {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        let part = TimeDelta::try_seconds(number.parse::<i64>().ok()?.checked_mul(seconds)?)?;
+        sum = sum.checked_add(&part)?;
+        number.clear();
+    }
+    (number.is_empty() && !text.is_empty()).then_some(sum)
+}
+
+/// A date, or a time in UTC or with its offset. If `past`, also a span before now.
+pub(crate) fn moment(text: &str, now: DateTime<Utc>, past: bool) -> Option<DateTime<Utc>> {
+    if let Some(span) = span(text).filter(|_| past) {
+        return now.checked_sub_signed(span);
+    }
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return Some(time.to_utc());
+    }
+    let text = text.trim_end_matches('Z').replace('T', " ");
+    let date = NaiveDate::parse_from_str(&text, "%F").ok().and_then(|date| date.and_hms_opt(0, 0, 0));
+    let times = ["%F %H:%M", "%F %T"].into_iter().find_map(|form| NaiveDateTime::parse_from_str(&text, form).ok());
+    date.or(times).map(|time| time.and_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000, 0).expect("a time")
+    }
+
+    fn parse(text: &str) -> Result<Query, String> {
+        Query::parse(&[text.to_owned()], now())
+    }
+
+    #[test]
+    fn every_word_is_read() {
+        let query = parse("state:dead kind:send_email queue:mail attempt:>3 error:\"timed out\" since:2h retrying");
+        let expected = Filter::new().state(JobState::Dead).kind("send_email").queue("mail").min_attempt(4);
+        let expected = expected.error("timed out").enqueued_since(now() - TimeDelta::hours(2)).retrying();
+        let query = query.expect("a query");
+        assert_eq!((format!("{:?}", query.filter), query.words), (format!("{expected:?}"), 7));
+        for (_, example) in WORDS {
+            assert_eq!(parse(example).map(|query| query.words), Ok(1), "{example}");
+        }
+        assert_eq!(parse(" ").map(|query| query.words), Ok(0));
+    }
+
+    #[test]
+    fn a_wrong_word_gets_the_nearest_one() {
+        let message = |text| parse(text).expect_err(text);
+        assert_eq!(message("stat:dead"), "`stat` is not a word of a query; did you mean `state`?");
+        assert_eq!(message("state:daed"), "`daed` is not a state; did you mean `dead`?");
+        assert_eq!(message("dead"), "`dead` is not a word of a query; did you mean `state:dead`?");
+        assert!(message("state:x").contains("write one of scheduled"));
+        assert!(message("worker:7").contains("there are: state:dead"));
+        assert_eq!(message("kind:"), "`kind:` lacks a value");
+        assert!(message("attempt:3").contains("attempt:>=3"));
+        assert!(message("since:soon").contains("write 2h"));
+        assert_eq!(message("error:\"a b"), "a quote is open in `error:\"a b`");
+    }
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(span("1h30m"), Some(TimeDelta::minutes(90)));
+        assert_eq!(["", "5", "h", "5x", "99999999999999999999d"].map(span), [None; 5]);
+        let told = |text| moment(text, now(), false).map(|time| time.to_rfc3339());
+        assert_eq!(told("2026-11-28").as_deref(), Some("2026-11-28T00:00:00+00:00"));
+        assert_eq!(told("2026-11-28 09:12").as_deref(), Some("2026-11-28T09:12:00+00:00"));
+        assert_eq!(told("2026-11-28T09:12:01Z").as_deref(), Some("2026-11-28T09:12:01+00:00"));
+        assert_eq!(told("2026-11-28T09:12:00+02:00").as_deref(), Some("2026-11-28T07:12:00+00:00"));
+        assert_eq!(told("2h"), None);
+    }
+}

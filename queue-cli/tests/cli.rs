@@ -1,0 +1,423 @@
+//! Every command as a user runs it, on each engine.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use queue::{Job as _, JobError, JobId, job};
+use queue_test_support::{Engine, TestDb, database};
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Fails for good if it has nobody to write to.
+#[job(queue = "mail", max_retries = 0)]
+async fn send_email(to: String, subject: String) -> Result<(), JobError> {
+    match to.as_str() {
+        "nobody" => Err(JobError::dead(format!("connection refused (smtp.example.org:587)\nwhile sending {subject}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Fails, and waits for a long time.
+#[job(max_retries = 3, backoff = fixed("1h"))]
+async fn charge() -> Result<(), JobError> {
+    Err(JobError::retry("card terminal is away"))
+}
+
+/// The program, as a script runs it: without a terminal.
+fn queue(url: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_queue"));
+    command.args(words).env("DATABASE_URL", url).env_remove("COLUMNS").env_remove("NO_COLOR");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+struct Ran {
+    words: String,
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn new(words: &[&str], output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        let ran = Self { words: words.join(" "), code: output.status.code().expect("an exit code"), out, err };
+        assert!(!format!("{}{}", ran.out, ran.err).contains('\u{1b}'), "no terminal, no colour: {}", ran.all());
+        ran
+    }
+
+    fn all(&self) -> String {
+        format!("$ queue {}\n{}--- stderr, exit code {}\n{}", self.words, self.out, self.code, self.err)
+    }
+
+    /// Each part is in one of the two streams; nothing at all if there is no part.
+    fn says(&self, code: i32, out: &[&str], err: &[&str]) -> &Self {
+        assert_eq!(self.code, code, "{}", self.all());
+        for (stream, parts) in [(&self.out, out), (&self.err, err)] {
+            assert!(!parts.is_empty() || stream.is_empty(), "{}", self.all());
+            parts.iter().for_each(|part| assert!(stream.contains(part), "{part}\n{}", self.all()));
+        }
+        self
+    }
+
+    fn json(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{}", self.all()))).collect()
+    }
+}
+
+fn run(url: &str, line: &str) -> Ran {
+    let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+    Ran::new(&words, &queue(url, &words).output().expect("it starts"))
+}
+
+fn run_with(url: &str, words: &[&str], stdin: &str) -> Ran {
+    let mut child = queue(url, words).stdin(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(stdin.as_bytes()).expect("written");
+    Ran::new(words, &child.wait_with_output().expect("it ends"))
+}
+
+/// What needs the driver's own type.
+macro_rules! with_pool {
+    ($db:expr, $pool:ident => $body:expr) => {
+        match $db.engine() {
+            Engine::Sqlite => {
+                let $pool = &$db.sqlite_pool(3).await;
+                $body
+            }
+            Engine::Postgres => {
+                let $pool = &$db.pg_pool(10).await;
+                $body
+            }
+            Engine::MariaDb | Engine::MySql => {
+                let $pool = &$db.mysql_pool(10).await;
+                $body
+            }
+        }
+    };
+}
+
+/// One completed job, two dead letters, and jobs that wait. Returns their ids.
+async fn fill(db: &TestDb) -> [JobId; 6] {
+    with_pool!(db, pool => {
+        let mut ids = Vec::new();
+        for to in ["ada", "nobody", "nobody"] {
+            ids.push(SendEmail::new(to, "Welcome").enqueue(pool).await.expect("enqueued"));
+        }
+        let admin = queue::admin::Admin::new(pool);
+        let over = async {
+            while admin.job(ids[2]).await.is_ok_and(|job| job.is_none_or(|job| !job.job.state.is_final()))
+                || !admin.stats().await.is_ok_and(|stats| stats.iter().all(|stat| stat.state.is_final()))
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        queue::Worker::builder(pool).build().expect("a worker").run(over).await.expect("it ends well");
+        ids.push(SendEmail::new("grace", "Later").after(std::time::Duration::from_secs(3600)).enqueue(pool).await.expect("enqueued"));
+        ids.push(SendEmail::new("barbara", "Now").enqueue(pool).await.expect("enqueued"));
+        // kinds of other programs
+        let strange = "INSERT INTO queue_jobs (kind, queue, args) VALUES ('発送メール🙂', '発送', '{}')";
+        sqlx::query(strange).execute(pool).await.expect("inserted");
+        let last = admin.jobs(&queue::admin::Filter::new().queue("発送")).await.expect("listed").items;
+        ids.push(last[0].id);
+        ids.try_into().expect("six")
+    })
+}
+
+async fn every_command_on(engine: Engine) {
+    let Some(db) = database(engine).await else { return };
+    let url = db.url();
+
+    run(url, "status").says(1, &[], &["error: the queue tables are missing", "fix: queue migrate"]);
+    run(url, "doctor").says(1, &["✓ The database answers.", "✗ the queue tables are missing", "queue migrate"], &[]);
+    run(url, "migrate --sql").says(0, &["CREATE TABLE", "queue_jobs"], &[]);
+    run(url, "migrate --sql --from 5").says(0, &["ADD COLUMN meta"], &[]);
+    run(url, "migrate").says(0, &["The tables are up to date."], &[" · "]);
+    run(url, "migrate --json").says(0, &["{\"migrated\":true}"], &[]);
+    run(url, "status").says(0, &["! No worker is alive. Nothing waits."], &[]);
+    run(url, "list").says(0, &[], &["No job matches."]);
+    run(url, "workers").says(0, &[], &["No worker has run here."]);
+    run(url, "queues").says(0, &[], &["No queue"]);
+    run(url, "schedules").says(0, &[], &["There is no schedule."]);
+    run(url, "check").says(0, &["✓ Nothing waits that no live worker serves."], &[]);
+
+    let [done, dead, other, later, now, strange] = fill(&db).await;
+
+    // look
+    let status = run(url, "status");
+    status.says(
+        0,
+        &["✗ No worker is alive, and 3 jobs wait.", "queue workers", "! Dead letters of kind `send_email`: 2."],
+        &[],
+    );
+    status.says(0, &["queue list state:dead kind:send_email", "QUEUE  READY", "発送 ", "mail "], &[]);
+    let json = run(url, "status --json").json();
+    assert_eq!((json[0]["queues"][0]["queue"].as_str(), json[0]["workers"]["alive"].as_u64()), (Some("mail"), Some(0)));
+    assert_eq!(json[0]["findings"][0]["severity"], "error");
+    let list = run(url, "list state:dead kind:send_email queue:mail attempt:>0 since:1h");
+    list.says(0, &["ID  TRY  WHEN", "connection refused (smtp.example.org:587)\n"], &[]);
+    assert_eq!(list.out.lines().count(), 3, "{}", list.all());
+    run(url, "list error:refused failed-since:1h").says(0, &["STATE", "dead"], &[]);
+    run(url, "list retrying").says(0, &[], &["No job matches."]);
+    let first = run(url, "list --limit 1");
+    first.says(0, &["completed"], &[&format!("There are more: queue list --limit 1 --after {done}\n")]);
+    run(url, &format!("list --after {strange}")).says(0, &[], &["No more job matches."]);
+    let jobs = run(url, "list --json").json();
+    assert_eq!(jobs.len(), 6);
+    assert_eq!((jobs[1]["state"].as_str(), jobs[1]["id"].as_i64()), (Some("dead"), Some(dead.get())));
+    run(url, "list kind:send_emial").says(0, &[], &["No job matches.", "Did you mean `send_email`?"]);
+    run(url, "list --utc").says(0, &["Z"], &[]);
+    let show = run(url, &format!("show {dead}"));
+    show.says(0, &["dead", "\"to\": \"nobody\"", "STARTED", "failed", "error     connection refused"], &[]);
+    show.says(0, &[&format!("queue send-back {dead}\n")], &[]);
+    assert_eq!(run(url, &format!("show {dead} --json")).json()[0]["attempts"][0]["attempt"], 1);
+    run(url, &format!("show {done}")).says(0, &["completed"], &[]);
+    run(url, &format!("why {now}")).says(
+        0,
+        &["because   no worker is alive", "cure      start a worker", "queue workers"],
+        &[],
+    );
+    run(url, &format!("why {later}")).says(0, &[&format!("queue retry {later}\n"), "known by"], &[]);
+    assert_eq!(run(url, &format!("why {dead} --json")).json()[0]["reason"]["name"], "dead");
+    run(url, "workers").says(0, &["ended", "all", "send_email"], &[]);
+    assert_eq!(run(url, "workers --json").json()[0]["alive"], false);
+    run(url, "queues").says(0, &["QUEUE", "発送"], &[]);
+    assert_eq!(run(url, "queues --json").json()[0]["queue"], "mail");
+    run(url, "schedules --json").says(0, &[], &[]);
+    run(url, "check").says(1, &["No worker is alive, and 3 jobs wait."], &[]);
+    assert_eq!(run(url, "check --json").json()[0]["findings"][0]["fix"], "queue workers");
+    run(url, "doctor").says(1, &["✓ The schema fits", "✓ The clocks", "✗ No worker", "✓ No queue is paused."], &[]);
+
+    // narrow terminals
+    for words in
+        ["status", "list", "workers", "queues", "check", "doctor", &format!("show {dead}"), &format!("why {now}")]
+    {
+        for columns in ["40", "80"] {
+            let words: Vec<&str> = words.split(' ').collect();
+            let ran = Ran::new(&words, &queue(url, &words).env("COLUMNS", columns).output().expect("it starts"));
+            let most: usize = columns.parse().expect("a number");
+            // a command is not cut
+            let fits = |line: &str| line.width() <= most || line.contains(" queue ");
+            assert!(ran.out.lines().all(fits), "{}", ran.all());
+        }
+    }
+
+    // act on ids
+    let send_back = run(url, &format!("send-back {dead}"));
+    send_back.says(0, &[&format!("job {dead} sent back. Watch it: queue show {dead}\n")], &[" · "]);
+    run(url, &format!("send-back {dead}")).says(1, &[], &["error: cannot send back job", "fix: queue show"]);
+    run(url, &format!("retry {done}")).says(1, &[], &["it is completed"]);
+    run(url, &format!("retry {later} 999999")).says(
+        1,
+        &["1 of 2 jobs retried."],
+        &["there is no job 999999", "fix: queue list"],
+    );
+    run(url, &format!("reschedule {now} --in 2h")).says(0, &["rescheduled"], &[" · "]);
+    run(url, &format!("reschedule {now} --at 2030-01-01")).says(0, &["rescheduled"], &[" · "]);
+    run(url, &format!("show {now} --utc")).says(0, &["2030-01-01 00:00:00Z"], &[]);
+    run(url, &format!("edit {other} --set to=grace")).says(
+        0,
+        &["  - \"to\": \"nobody\"\n  + \"to\": \"grace\"\n", &format!("queue send-back {other}\n")],
+        &[" · "],
+    );
+    run_with(url, &["edit", &other.to_string(), r#"{"subject": "Hello"}"#], "").says(
+        0,
+        &["+ \"subject\": \"Hello\""],
+        &[" · "],
+    );
+    run(url, &format!("edit {other} --set to=grace")).says(0, &[], &["Nothing to change"]);
+    run(url, &format!("edit {other} --set too=grace")).says(2, &[], &["did you mean `to`?"]);
+    run(url, &format!("edit {other} [1]")).says(2, &[], &["not a JSON object"]);
+    run(url, &format!("edit {other} {{")).says(2, &[], &["this is not JSON"]);
+    run(url, &format!("edit {done} --set to=grace")).says(1, &[], &["cannot edit", &format!("fix: queue show {done}")]);
+    let args = run(url, &format!("show {other} --json")).json()[0]["args"].as_str().map(str::to_owned);
+    let args: Value = serde_json::from_str(&args.expect("a text")).expect("JSON");
+    assert_eq!(args, serde_json::json!({"to": "grace", "subject": "Hello"}));
+    run(url, "pause mail").says(0, &["queue resume mail"], &[" · "]);
+    run(url, "pause mial").says(
+        0,
+        &["paused"],
+        &["No waiting job and no worker has the queue `mial`. Did you mean `mail`?"],
+    );
+    run(url, "resume mial").says(0, &["queue `mial` is not paused"], &[" · "]);
+    run(url, "status").says(0, &["! The queue `mail` is paused: 3 jobs wait.", "queue resume mail"], &[]);
+    run(url, &format!("why {dead}")).says(0, &["paused since", "queue resume mail"], &[]);
+    run(url, "doctor").says(1, &["! The queue `mail` was paused"], &[]);
+    run(url, "resume mail --json").says(0, &["{\"paused\":false,\"queue\":\"mail\"}"], &[]);
+
+    // ids on standard input, and what matches
+    let listed = run(url, "list queue:mail state:ready --json").out;
+    run_with(url, &["cancel", "-"], &listed).says(0, &["2 of 2 jobs cancelled or told to stop."], &[" · "]);
+    run_with(url, &["cancel", "--json", "-"], &format!("{now}\n{now}")).says(0, &["\"changed\":2"], &[]);
+    run_with(url, &["cancel", "-"], "x").says(2, &[], &["`x` is not the id of a job", "fix: queue list"]);
+    for words in ["delete --match kind:send_email", "delete --match kind:send_email --json"] {
+        run(url, words).says(2, &[], &["nothing was done: add --yes", &format!("queue {words} --yes")]);
+    }
+    assert_eq!(run(url, "list kind:send_email --json").json().len(), 5, "nothing was done");
+    run(url, "send-back --match kind:send_emial --yes").says(
+        0,
+        &["0 jobs sent back."],
+        &["Did you mean `send_email`?"],
+    );
+    run(url, "send-back --match kind:send_email --yes").says(0, &["1 job sent back."], &[" · "]);
+    run(url, "delete --match kind:send_email --first 1 --yes").says(0, &["1 job deleted."], &[" · "]);
+    run(url, "delete --match kind:send_email --yes --json").says(0, &["{\"changed\":4}"], &[]);
+    run(url, &format!("delete {strange}")).says(0, &["deleted"], &[" · "]);
+    run(url, "list").says(0, &[], &["No job matches."]);
+}
+
+#[tokio::test]
+async fn sqlite_every_command() {
+    every_command_on(Engine::Sqlite).await;
+}
+
+#[tokio::test]
+async fn postgres_every_command() {
+    every_command_on(Engine::Postgres).await;
+}
+
+#[tokio::test]
+async fn mariadb_every_command() {
+    every_command_on(Engine::MariaDb).await;
+}
+
+#[tokio::test]
+async fn mysql_every_command() {
+    every_command_on(Engine::MySql).await;
+}
+
+#[tokio::test]
+async fn failures_are_told_before_jobs_are_dead() {
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    run(db.url(), "migrate").says(0, &["up to date"], &[" · "]);
+    let pool = &db.sqlite_pool(3).await;
+    let id = Charge::new().enqueue(pool).await.expect("enqueued");
+    let admin = queue::admin::Admin::new(pool);
+    let failed = async {
+        while !admin.job(id).await.is_ok_and(|job| job.is_some_and(|job| job.job.retrying)) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let fails = "! Jobs of kind `charge` fail, and wait for another attempt: card terminal is away";
+        run(db.url(), "status").says(0, &[fails, "queue list retrying kind:charge"], &[]);
+        run(db.url(), "list retrying kind:charge").says(0, &["card terminal is away"], &[]);
+        run(db.url(), &format!("show {id}")).says(0, &["its next attempt is due in", "queue retry"], &[]);
+    };
+    queue::Worker::builder(pool).build().expect("a worker").run(failed).await.expect("it ends well");
+}
+
+#[test]
+fn what_is_not_understood_names_the_nearest_word() {
+    let url = "sqlite::memory:";
+    for (words, err) in [
+        ("sendback 1", ["there is no command `sendback`; did you mean `send-back`?", "fix: queue send-back"]),
+        ("list stat:dead", ["did you mean `state`?", "error: "]),
+        ("list dead", ["did you mean `state:dead`?", "error: "]),
+        ("list --limit 5000", ["5000", "fix: queue help"]),
+        ("show x", ["invalid value 'x' for '<ID>'", "fix: queue help"]),
+        ("retry", ["ID", "fix: queue help retry"]),
+        ("retry --match  --yes", ["--match", "fix: queue help"]),
+        ("reschedule 1", ["--at", "--in"]),
+        ("reschedule 1 --in soon", ["`soon` is not a time", "error: "]),
+        ("reschedule 1 --at soon", ["`soon` is not a time", "error: "]),
+        ("edit 1", ["JSON", "error: "]),
+        ("status --jso", ["did you mean `--json`?", "fix: queue help status"]),
+    ] {
+        run(url, words).says(2, &[], &err);
+    }
+    let json: Value = serde_json::from_str(&run(url, "list stat:dead --json").err).expect("JSON");
+    assert!(json["error"]["message"].as_str().is_some_and(|text| text.contains("`state`")), "{json}");
+    let all = Ran::new(&["retry"], &queue(url, &["retry", "--match", "", "--yes"]).output().expect("it starts"));
+    all.says(2, &[], &["--match needs at least one word"]);
+}
+
+#[test]
+fn what_needs_no_database_asks_none() {
+    run("", "").says(0, &["queue status", "queue send-back 42"], &[]);
+    run("", "help").says(0, &["send-back"], &[]);
+    run("", "completions bash").says(0, &["send-back"], &[]);
+    run("mariadb://nowhere/shop", "migrate --sql").says(0, &["CREATE TABLE", "queue_jobs"], &[]);
+}
+
+#[test]
+fn a_wrong_address_tells_no_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = format!("sqlite://{}/none.sqlite", folder.path().display());
+    for (url, code, err) in [
+        ("", 2, "set DATABASE_URL"),
+        ("nonsense", 2, "names no engine"),
+        ("oracle://ada:secret@db1/shop", 2, "oracle://ada@db1/shop names no engine"),
+        ("postgres://ada:secret@host:port/shop", 2, "postgres://ada@host:port/shop is not a URL"),
+        ("postgres://ada:secret@127.0.0.1:1/shop", 3, "cannot connect to postgres://ada@127.0.0.1:1/shop"),
+        ("mysql://ada:secret@127.0.0.1:1/shop", 3, "cannot connect to mysql://ada@127.0.0.1:1/shop"),
+        (missing.as_str(), 1, "mode=rwc"),
+    ] {
+        let mut command = queue(url, &["status"]);
+        let ran = Ran::new(&["status"], &command.current_dir(folder.path()).output().expect("it starts"));
+        ran.says(code, &[], &[err]);
+        assert!(!ran.err.contains("secret"), "{}", ran.all());
+    }
+}
+
+#[test]
+fn no_error_repeats_a_password() {
+    for words in [
+        "status postgres://ada:secret@db1/shop",
+        "--database postgres://ada:secret@db1/shop retry --match kind:a",
+        "retry --match kind:a --database=postgres://ada:secret@db1/shop",
+        "show postgres://ada:secret@db1/shop",
+        "retry postgres://ada:secret@db1/shop",
+        "postgres://ada:secret@db1/shop status",
+        "list postgres://ada:secret@db1/shop",
+    ] {
+        let ran = run("sqlite::memory:", words);
+        assert!(ran.code == 2 && !ran.err.contains("secret"), "{}", ran.all());
+    }
+}
+
+#[test]
+fn the_address_may_be_in_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join(".env"), "DATABASE_URL=sqlite://jobs.sqlite?mode=rwc\n").expect("written");
+    for words in ["migrate", "status"] {
+        let mut command = queue("", &[words]);
+        let output = command.env_remove("DATABASE_URL").current_dir(folder.path()).output().expect("it starts");
+        let ran = Ran::new(&[words], &output);
+        assert_eq!(ran.code, 0, "{}", ran.all());
+        assert!(format!("{}{}", ran.out, ran.err).contains("sqlite://jobs.sqlite · "), "{}", ran.all());
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite://{}/jobs.sqlite?mode=rwc", folder.path().display());
+    run(&url, "migrate").says(0, &["up to date"], &[" · "]);
+    for words in ["status", "help", "migrate --sql", "completions zsh"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut child = queue(&url, &words).spawn().expect("it starts");
+        drop(child.stdout.take());
+        Ran::new(&words, &child.wait_with_output().expect("it ends")).says(0, &[], &[]);
+    }
+}
+
+#[tokio::test]
+async fn on_a_terminal_it_asks() {
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    run(db.url(), "migrate").says(0, &["up to date"], &[" · "]);
+    fill(&db).await;
+    let words = ["delete", "--match", "kind:send_email"];
+    let asked = |answer: &str| {
+        let terminal = nix::pty::openpty(None, None).expect("a terminal");
+        let child = queue(db.url(), &words).stdin(terminal.slave).spawn().expect("it starts");
+        std::fs::File::from(terminal.master.try_clone().expect("a handle"))
+            .write_all(answer.as_bytes())
+            .expect("typed");
+        let ran = Ran::new(&words, &child.wait_with_output().expect("it ends"));
+        drop(terminal.master);
+        ran
+    };
+    let question = "This will delete 5 jobs, on sqlite://";
+    asked("\n").says(1, &[], &["connection refused", question, "Go on? [y/N] error: nothing was done"]);
+    asked("y\n").says(0, &["5 jobs deleted."], &[question]);
+    asked("y\n").says(0, &[], &["Nothing to do: no such job matches."]);
+}
