@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Jobs by id: `queue list state:dead kind:send_email since:2h`
     List {
         /// Words that must all match: state:dead kind:send_email queue:mail attempt:>3 error:"timed out" since:2h
-        /// before:2026-11-28 failed-since:20m failed-before:1h retrying
+        /// before:2026-11-28 failed-since:20m failed-before:1h retrying group:3f9a1b2c
         query: Vec<String>,
         /// How many jobs, at most 1,000
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -44,8 +44,13 @@ pub(crate) enum Command {
     },
     /// One job: its attempts, arguments and result
     Show { id: JobId },
-    /// Why a job does not run, and what would cure it
-    Why { id: JobId },
+    /// What fails now: the same error of many jobs is one line
+    Errors {
+        /// One group, with a whole error and what to do
+        group: Option<String>,
+    },
+    /// Why a job does not run, and what would cure it. Without an id: what all waiting jobs wait for
+    Why { id: Option<JobId> },
     /// Worker processes: what they serve, and what they hold
     Workers,
     /// Queues with exact counts. Reads every waiting job
@@ -141,15 +146,15 @@ pub(crate) const INCIDENT: &str = "\
 In an incident, in this order:
 
   queue status                         what is wrong, worst first
-  queue check                          what no live worker serves
+  queue errors                         what fails: one line for each error
+  queue why                            what all waiting jobs wait for
   queue workers                        who is alive, and how busy
-  queue list state:dead since:2h       which jobs, and their errors
   queue show 42                        its attempts and arguments
   queue why 42                         why it does not run
   queue pause mail                     stop claims from a queue
   queue edit 42 --set to=a@b.org       correct its arguments
   queue send-back 42                   one first; then those that
-      --match kind:send_email          match, after a question
+      --match group:3f9a1b2c           match, after a question
   queue resume mail                    go on
 
 All commands: queue help

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use queue::admin::{Admin, Count, Depth, Filter, Gauges, WorkerInfo};
-use queue::{Error, JobState};
+use queue::Error;
+use queue::admin::{Admin, Count, Depth, FailureGroup, Gauges, WorkerInfo};
 use serde::Serialize;
 
 use crate::text::{Tone, clean, count, duration, first_line, nearest, quoted, thousands};
@@ -13,9 +13,6 @@ use crate::text::{Tone, clean, count, duration, first_line, nearest, quoted, tho
 const LATE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
 /// So many kinds with dead letters have a sentence.
 const TOLD: usize = 3;
-/// So many scheduled jobs are looked at for failures, if so many ready ones are in the way.
-const LOOKED_AT: u32 = 100;
-const PASSED_OVER: u64 = 10_000;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -58,25 +55,18 @@ impl Finding {
 pub(crate) struct World {
     gauges: Gauges,
     workers: Vec<WorkerInfo>,
-    /// Kinds whose jobs failed and wait for another attempt, each with an error.
-    failing: BTreeMap<String, String>,
+    /// What fails, and is tried again.
+    failing: Vec<FailureGroup>,
 }
 
 impl World {
     pub(crate) async fn read(admin: &Admin) -> Result<Self, Error> {
-        Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: BTreeMap::new() })
+        Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: Vec::new() })
     }
 
-    /// Looks at some jobs that wait for another attempt. Such a list passes over all ready jobs, so there may not be too
-    /// many of them.
+    /// Looks at the jobs that wait for another attempt.
     pub(crate) async fn read_failing(&mut self, admin: &Admin) -> Result<(), Error> {
-        let mut ready = Count::default();
-        self.gauges.depths.iter().for_each(|it| ready += it.ready);
-        if !ready.or_more && ready.jobs <= PASSED_OVER {
-            let some = admin.jobs(&Filter::new().state(JobState::Scheduled).limit(LOOKED_AT)).await?.items;
-            let failing = some.into_iter().filter(|job| job.retrying);
-            self.failing = failing.map(|job| (job.kind, job.error.unwrap_or_default())).collect();
-        }
+        self.failing = admin.failures().await?.groups.into_iter().filter(|it| it.retrying.jobs > 0).collect();
         Ok(())
     }
 
@@ -225,12 +215,12 @@ pub(crate) fn late(world: &World) -> Vec<Finding> {
     late.chain(busy).collect()
 }
 
-/// Kinds whose jobs fail. Dead letters come hours later.
+/// What fails. Dead letters come hours later.
 fn failing(world: &World) -> Vec<Finding> {
-    let found = world.failing.iter().take(TOLD).map(|(kind, error)| {
-        let error = if error.is_empty() { String::new() } else { format!(": {}", first_line(error)) };
-        let message = format!("Jobs of kind {} fail, and wait for another attempt{error}", name(kind));
-        Finding::new(Warning, message, list("retrying kind", kind))
+    let found = world.failing.iter().take(TOLD).map(|it| {
+        let error = if it.error.is_empty() { String::new() } else { format!(": {}", first_line(&it.error)) };
+        let message = format!("Of {}, {} after a failure{error}", name(&it.kind), waits(it.retrying));
+        Finding::new(Warning, message, format!("queue errors {}", &it.group[..8]))
     });
     found.collect()
 }
@@ -303,7 +293,7 @@ mod tests {
 
     fn world(lanes: &[Depth], workers: &[WorkerInfo]) -> World {
         let gauges = serde_json::from_value(json!({"depths": lanes, "workers": workers.len(), "complete": true}));
-        World { gauges: gauges.expect("gauges"), workers: workers.to_vec(), failing: BTreeMap::new() }
+        World { gauges: gauges.expect("gauges"), workers: workers.to_vec(), failing: Vec::new() }
     }
 
     fn told(found: &[Finding]) -> Vec<(&str, &str)> {
@@ -365,10 +355,15 @@ mod tests {
 
     #[test]
     fn failures_are_told_before_jobs_are_dead() {
-        let failing = [("mail".to_owned(), "connection refused\nby db1".to_owned())].into();
+        let group = json!({
+            "group": "3f9a1b2c00000000", "kind": "mail", "title": "", "dead": jobs(0), "retrying": jobs(12),
+            "first": chrono::DateTime::UNIX_EPOCH, "last": chrono::DateTime::UNIX_EPOCH, "sample": 1,
+            "error": "connection refused\nby db1",
+        });
+        let failing = vec![serde_json::from_value(group).expect("a group")];
         let world = World { failing, ..world(&[], &[worker(&[], &["mail"], 0, true)]) };
-        let message = "Jobs of kind `mail` fail, and wait for another attempt: connection refused";
-        assert_eq!(told(&status(&world)), [(message, "queue list retrying kind:mail")]);
+        let message = "Of `mail`, 12 jobs wait after a failure: connection refused";
+        assert_eq!(told(&status(&world)), [(message, "queue errors 3f9a1b2c")]);
     }
 
     #[test]

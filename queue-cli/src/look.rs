@@ -1,7 +1,7 @@
 //! The commands that look.
 
 use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Attempt, JobDetail, JobRow, Reason};
+use queue::admin::{Admin, Attempt, FailureGroup, Filter, JobDetail, JobRow, Reason};
 use queue::{Error, JobId, JobState};
 use serde_json::{Value, json};
 
@@ -221,6 +221,75 @@ pub(crate) async fn why(admin: &Admin, screen: &Screen, id: JobId) -> Result<(),
     out += &screen.field("cure", why.cure.as_deref().unwrap_or_default(), true);
     out += &screen.field("command", &command, false);
     screen.out(&(out + &screen.field("known by", why.known_by, true)))
+}
+
+/// So many digits of a group tell it from others.
+const DIGITS: usize = 8;
+
+pub(crate) async fn errors(admin: &Admin, screen: &Screen, group: Option<&str>) -> Result<(), Failure> {
+    let mut failures = admin.failures().await?;
+    let group = group.map(str::to_lowercase);
+    failures.groups.retain(|it| group.as_ref().is_none_or(|group| it.group.starts_with(&**group)));
+    if screen.json {
+        return screen.object(&failures);
+    }
+    match (&failures.groups[..], group) {
+        ([], Some(group)) => {
+            let message = format!("nothing fails in a group `{}`", clean(&group));
+            return Err(Failure::new(1, message).fix("queue errors"));
+        }
+        ([], None) => screen.say("Nothing fails.\n"),
+        ([one], Some(_)) => screen.out(&error(one, screen))?,
+        (groups, _) => {
+            let mut table = Table::new(&["GROUP", "KIND", ">DEAD", ">RETRYING", "LAST", "ERROR"]);
+            for it in groups {
+                let [dead, retrying] = [it.dead, it.retrying].map(count);
+                let (tone, last) = (if it.dead.jobs > 0 { Tone::Bad } else { Tone::Warn }, screen.look.time(it.last));
+                let title = it.title.replace('\n', " · ");
+                table.row(tone, &[&it.group[..DIGITS], &it.kind, &dead, &retrying, &last, &title]);
+            }
+            screen.out(&table.lines(&screen.look, 0))?;
+            screen.say("One of them: queue errors GROUP\n");
+        }
+    }
+    if !failures.complete {
+        screen.say("There are more failures than were looked at: older ones are not here.\n");
+    }
+    Ok(())
+}
+
+/// A group as a page.
+fn error(it: &FailureGroup, screen: &Screen) -> String {
+    let group = &it.group[..DIGITS];
+    let next = match it.dead.jobs {
+        0 => format!("queue list retrying group:{group}\nqueue retry --match 'retrying group:{group}' --first 1"),
+        _ => format!(
+            "queue list state:dead group:{group}\n\
+             queue send-back --match 'state:dead group:{group}' --first 1\n\
+             queue send-back --match 'state:dead group:{group}'"
+        ),
+    };
+    let jobs = format!("{} dead, {} waiting for another attempt", count(it.dead), count(it.retrying));
+    let when = format!("first {}, last {}", screen.look.time(it.first), screen.look.time(it.last));
+    let head = format!("group {group} · {}", clean(&it.kind));
+    let fields = [("jobs", jobs), ("failed", when), ("error", it.error.clone())];
+    let fields: String = fields.iter().map(|(name, text)| screen.field(name, text, true)).collect();
+    let sample = screen.field("sample", &format!("queue show {}", it.sample), false);
+    cut(&head, screen.look.width.unwrap_or(usize::MAX))
+        + "\n"
+        + &fields
+        + &sample
+        + "\n"
+        + &screen.field("next", &next, false)
+}
+
+pub(crate) async fn why_all(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    let lines = admin.why_summary(&Filter::new()).await?;
+    let nothing = "No job waits.\n";
+    screen.list(&lines, nothing, &[">JOBS", "WAIT", "CURE"], |table, it| {
+        let tone = if it.cure.is_some() { Tone::Warn } else { Tone::Plain };
+        table.row(tone, &[&count(it.jobs), &it.reason, it.cure.as_deref().unwrap_or("-")]);
+    })
 }
 
 pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use queue::admin::Filter;
 use crate::text::nearest;
 
 /// What each word takes, as an example.
-const WORDS: [(&str, &str); 10] = [
+const WORDS: [(&str, &str); 11] = [
     ("state", "state:dead"),
     ("kind", "kind:send_email"),
     ("queue", "queue:mail"),
@@ -18,6 +18,7 @@ const WORDS: [(&str, &str); 10] = [
     ("failed-since", "failed-since:20m"),
     ("failed-before", "failed-before:1h"),
     ("retrying", "retrying"),
+    ("group", "group:3f9a1b2c"),
 ];
 
 /// The words of a query. All must match.
@@ -80,6 +81,8 @@ impl Query {
                 )
             }
             "error" => filter.error(value),
+            "group" if value.bytes().all(|it| it.is_ascii_hexdigit()) => filter.group(value.to_lowercase()),
+            "group" => return Err(format!("`{value}` is not a group: `queue errors` lists them")),
             "since" => filter.enqueued_since(time()?),
             "before" => filter.enqueued_before(time()?),
             "failed-since" => filter.failed_since(time()?),

@@ -139,6 +139,8 @@ async fn every_command_on(engine: Engine) {
     run(url, "workers").says(0, &[], &["No worker has run here."]);
     run(url, "queues").says(0, &[], &["No queue"]);
     run(url, "schedules").says(0, &[], &["There is no schedule."]);
+    run(url, "errors").says(0, &[], &["Nothing fails."]);
+    run(url, "why").says(0, &[], &["No job waits."]);
     run(url, "check").says(0, &["✓ Nothing waits that no live worker serves."], &[]);
 
     let [done, dead, other, later, now, strange] = fill(&db).await;
@@ -179,6 +181,25 @@ async fn every_command_on(engine: Engine) {
     );
     run(url, &format!("why {later}")).says(0, &[&format!("queue retry {later}\n"), "known by"], &[]);
     assert_eq!(run(url, &format!("why {dead} --json")).json()[0]["reason"]["name"], "dead");
+    run(url, "why").says(0, &["JOBS  WAIT", "2  for a worker: none is alive", "1  until they are due"], &[]);
+    assert_eq!(run(url, "why --json").json()[0]["jobs"]["jobs"], 2);
+    run(url, "errors").says(0, &["GROUP", "connection refused (<address>)"], &["queue errors GROUP"]);
+    let errors = run(url, "errors --json").json();
+    let group = errors[0]["groups"][0]["group"].as_str().expect("a group")[..8].to_owned();
+    run(url, &format!("errors {group}")).says(
+        0,
+        &[
+            "2 dead, 0 waiting for another attempt",
+            "connection refused (smtp.example.org:587)",
+            "while sending Welcome",
+            &format!("queue send-back --match 'state:dead group:{group}' --first 1\n"),
+        ],
+        &[],
+    );
+    run(url, "errors 00000000").says(1, &[], &["nothing fails in a group `00000000`", "fix: queue errors"]);
+    let of_group = run(url, &format!("list state:dead group:{group}"));
+    assert_eq!(of_group.out.lines().count(), 3, "{}", of_group.all());
+    run(url, "list group:mail").says(2, &[], &["`mail` is not a group"]);
     run(url, "workers").says(0, &["ended", "all", "send_email"], &[]);
     assert_eq!(run(url, "workers --json").json()[0]["alive"], false);
     run(url, "queues").says(0, &["QUEUE", "発送"], &[]);
@@ -189,9 +210,18 @@ async fn every_command_on(engine: Engine) {
     run(url, "doctor").says(1, &["✓ The schema fits", "✓ The clocks", "✗ No worker", "✓ No queue is paused."], &[]);
 
     // narrow terminals
-    for words in
-        ["status", "list", "workers", "queues", "check", "doctor", &format!("show {dead}"), &format!("why {now}")]
-    {
+    for words in [
+        "status",
+        "list",
+        "errors",
+        "why",
+        "workers",
+        "queues",
+        "check",
+        "doctor",
+        &format!("show {dead}"),
+        &format!("why {now}"),
+    ] {
         for columns in ["40", "80"] {
             let words: Vec<&str> = words.split(' ').collect();
             let ran = Ran::new(&words, &queue(url, &words).env("COLUMNS", columns).output().expect("it starts"));
@@ -297,8 +327,8 @@ async fn failures_are_told_before_jobs_are_dead() {
         while !admin.job(id).await.is_ok_and(|job| job.is_some_and(|job| job.job.retrying)) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        let fails = "! Jobs of kind `charge` fail, and wait for another attempt: card terminal is away";
-        run(db.url(), "status").says(0, &[fails, "queue list retrying kind:charge"], &[]);
+        let fails = "Of `charge`, 1 job waits after a failure: card terminal is away";
+        run(db.url(), "status").says(0, &[fails, "queue errors "], &[]);
         run(db.url(), "list retrying kind:charge").says(0, &["card terminal is away"], &[]);
         run(db.url(), &format!("show {id}")).says(0, &["its next attempt is due in", "queue retry"], &[]);
     };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::gauges::Count;
 use crate::state::JobId;
@@ -13,7 +13,7 @@ pub(crate) const CHARS: usize = 2_000;
 const TITLE_CHARS: usize = 200;
 
 /// What fails now, by group. See [`Admin::failures`](crate::admin::Admin::failures).
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failures {
     /// The groups with the most jobs first.
@@ -23,7 +23,7 @@ pub struct Failures {
 }
 
 /// Jobs that fail in the same way. See [`Failures`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FailureGroup {
     /// What [`Filter::group`](crate::admin::Filter::group) selects it by: 16 hexadecimal digits. It is the same on each

@@ -284,7 +284,8 @@ impl Filter {
         self
     }
 
-    /// Selects only jobs that fail in this way: see [`FailureGroup::group`](crate::admin::FailureGroup::group). Each job
+    /// Selects only jobs that fail in this way: see [`FailureGroup::group`](crate::admin::FailureGroup::group), whose first
+    /// digits are enough. Each job
     /// that matches the other conditions is read, so add its kind and state. A page of a list has fewer jobs, or none.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
@@ -316,7 +317,7 @@ impl Filter {
     /// Whether a job that the database found is in the group.
     pub(crate) fn has(&self, job: &JobRow) -> bool {
         let of = |job: &JobRow| group_of(&job.kind, job.error.as_deref().unwrap_or_default());
-        self.group.as_ref().is_none_or(|group| job.error.is_some() && of(job) == *group)
+        self.group.as_ref().is_none_or(|group| job.error.is_some() && of(job).starts_with(&**group))
     }
 
     pub(crate) fn page(&self) -> u32 {
