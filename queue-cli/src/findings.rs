@@ -67,8 +67,8 @@ impl World {
         Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: BTreeMap::new() })
     }
 
-    /// Looks at some jobs that wait for another attempt. Such a list passes over all ready jobs, so there may not be too
-    /// many of them.
+    /// Looks at some jobs that wait for another attempt. Such a list passes over all ready jobs, so it is not read if
+    /// there are many of them.
     pub(crate) async fn read_failing(&mut self, admin: &Admin) -> Result<(), Error> {
         let mut ready = Count::default();
         self.gauges.depths.iter().for_each(|it| ready += it.ready);
