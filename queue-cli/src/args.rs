@@ -8,8 +8,8 @@ use crate::query::{moment, span};
 
 /// What is wrong with background jobs, why, and how to act on it.
 ///
-/// The database is that of --database, of DATABASE_URL, or of DATABASE_URL in a file `.env`. Exit codes: 0 done, 1 failed
-/// or something was found, 2 not understood, 3 try again later.
+/// The database is that of --database, of DATABASE_URL, or of DATABASE_URL in a file `.env`. Exit codes: 0 done, 1
+/// failed or something was found, 2 not understood, 3 try again later.
 #[derive(Debug, Parser)]
 #[command(name = "queue", bin_name = "queue", version, max_term_width = 100)]
 pub(crate) struct Args {

@@ -72,7 +72,14 @@ impl Screen {
         for (at, line) in text.lines().map(clean).enumerate() {
             let name = self.look.paint(Tone::Faint, &format!("{:9}", if at == 0 { name } else { "" }));
             let room = self.look.width.map_or(usize::MAX, |width| width.saturating_sub(12).max(1));
-            let line = if whole { self.look.wrap(&line, 12, 12) } else { cut(&line, room) };
+            // half a command is of no use
+            let line = if line.starts_with("queue ") {
+                line
+            } else if whole {
+                self.look.wrap(&line, 12, 12)
+            } else {
+                cut(&line, room)
+            };
             out += &format!("  {name} {line}\n");
         }
         out

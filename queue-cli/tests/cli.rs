@@ -113,7 +113,8 @@ async fn fill(db: &TestDb) -> [JobId; 6] {
             }
         };
         queue::Worker::builder(pool).build().expect("a worker").run(over).await.expect("it ends well");
-        ids.push(SendEmail::new("grace", "Later").after(std::time::Duration::from_secs(3600)).enqueue(pool).await.expect("enqueued"));
+        let later = SendEmail::new("grace", "Later").after(std::time::Duration::from_secs(3600));
+        ids.push(later.enqueue(pool).await.expect("enqueued"));
         ids.push(SendEmail::new("barbara", "Now").enqueue(pool).await.expect("enqueued"));
         // kinds of other programs
         let strange = "INSERT INTO queue_jobs (kind, queue, args) VALUES ('発送メール🙂', '発送', '{}')";

@@ -186,12 +186,11 @@ fn reason(job: &JobRow, facts: &Facts) -> Reason {
         served.dedup();
         return Reason::UnservedQueue { served };
     }
-    let is_busy = |worker: &&&WorkerInfo| worker.running >= u64::from(worker.concurrency);
     let (running, slots) = (
         serving.iter().map(|worker| worker.running).sum::<u64>(),
         serving.iter().map(|worker| u64::from(worker.concurrency)).sum::<u64>(),
     );
-    if serving.iter().all(|worker| is_busy(&worker)) {
+    if serving.iter().all(|worker| is_busy(worker)) {
         return Reason::Busy { running, slots };
     }
     if facts.ahead.jobs > 0 {
@@ -339,7 +338,7 @@ pub(crate) fn summary(depths: &[Depth], complete: bool, workers: &[WorkerInfo]) 
         } else if serving.is_empty() {
             let cure = format!("start a worker that serves `{queue}` and knows `{kind}`");
             (format!("for a worker that serves the queue `{queue}`"), Some(cure))
-        } else if serving.iter().all(|worker| worker.running >= u64::from(worker.concurrency)) {
+        } else if serving.iter().all(|worker| is_busy(worker)) {
             ("for a free slot".to_owned(), Some("wait, or give their workers more slots".to_owned()))
         } else {
             ("for their turn, which is soon".to_owned(), None)
@@ -370,6 +369,10 @@ pub(crate) fn summary(depths: &[Depth], complete: bool, workers: &[WorkerInfo]) 
 
 fn is_alive(worker: &WorkerInfo) -> bool {
     worker.alive && worker.stopped_at.is_none()
+}
+
+fn is_busy(worker: &WorkerInfo) -> bool {
+    worker.running >= u64::from(worker.concurrency)
 }
 
 fn serves(worker: &WorkerInfo, queue: &String) -> bool {
@@ -467,7 +470,7 @@ mod tests {
             "web:1 has it, and was told to stop it: it ends soon, or is dropped after its grace period"
         );
         assert_eq!(why(&on(4)), "its worker web:1 is lost; another one takes it back within seconds");
-        let nobody = Why::of(&on(9), &facts(&[gone.clone()]));
+        let nobody = Why::of(&on(9), &facts(std::slice::from_ref(&gone)));
         assert_eq!(nobody.reason, Reason::WorkerLost { worker: "worker 9".into(), others: false });
         assert_eq!(nobody.cure.as_deref(), Some("start a worker"));
     }
