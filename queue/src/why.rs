@@ -532,7 +532,7 @@ mod tests {
         let paused = Depth { paused: true, ..depth("mail", "p", 31_204, 0) };
         let all = [depth("mail", "a", 7, 100), depth("mial", "a", 12, 1), depth("mail", "x", 3, 0), paused];
         assert_eq!(
-            lines(&all, &[here.clone()]),
+            lines(&all, std::slice::from_ref(&here)),
             [
                 "31204 wait until the queue `p` is resumed",
                 "101 wait until they are due",
