@@ -123,7 +123,13 @@ impl Checker<'_> {
             let again =
                 |it: &&&queue_test_support::Attempt| it.attempt == same[0] && UNCOUNTED.contains(&it.outcome.as_str());
             let lost = job.attempts.iter().filter(|it| self.lost_as(job, it) == Some(same[0])).count();
-            let may = 1 + job.attempts.iter().filter(again).count() + answered.min(lost.saturating_sub(1));
+            // of those that were lost, one is the attempt of this number, unless that ended by itself
+            let ended = job
+                .attempts
+                .iter()
+                .any(|it| it.attempt == same[0] && it.outcome != "lost" && !UNCOUNTED.contains(&it.outcome.as_str()));
+            let others = if ended { lost } else { lost.saturating_sub(1) };
+            let may = 1 + job.attempts.iter().filter(again).count() + answered.min(others);
             if same.len() > may {
                 broken(
                     Rule::Overlap,

@@ -352,6 +352,14 @@ fn an_attempt_that_nobody_saw_begin_counts_for_nothing() {
     };
     alone().attempt(2, 2, 2, "lost").row("dead", 2, 2, 2).breaks(&[]);
     alone().attempt(2, 1, 2, "lost").row("dead", 1, 2, 2).breaks(&[Rule::Overlap]);
+    // also if the next one of its number ended by itself
+    let failed = || {
+        let plot = Plot::committed(retries(2)).start(3, ONE, 1).event(4, ONE, What::Killed).start(12, TWO, 1);
+        let plot = plot.end(13, TWO, 1, How::Failed { retry_ms: 0 }).start(14, TWO, 2).event(15, TWO, What::Killed);
+        plot.attempt(1, 1, 1, "lost").attempt(2, 1, 2, "failed")
+    };
+    failed().attempt(3, 3, 2, "lost").row("dead", 3, 3, 2).breaks(&[]);
+    failed().attempt(3, 2, 2, "lost").row("dead", 2, 3, 2).breaks(&[Rule::Overlap]);
 }
 
 #[test]
