@@ -508,7 +508,11 @@ async fn write<J: Job, T: Target>(
     sending: Sending,
 ) -> Result<Vec<Enqueued>, Error> {
     let written = target.write(rows).instrument(sending.span.clone()).await;
-    sending.ends(written.as_ref().ok().and_then(|written| Some(written.first()?.id().get())), written.is_err());
+    let one = written.as_ref().ok().and_then(|written| match &written[..] {
+        [one] => Some(one.id().get()),
+        _ => None,
+    });
+    sending.ends(one, written.is_err());
     written.map_err(|error| match error {
         Unwritten::Sql(source) => Error::Database { doing, source },
         Unwritten::TransactionOver => Error::config(format!("{doing}: {TRANSACTION_OVER}")),

@@ -78,7 +78,7 @@ impl Connecting for MySql {
         "SET SESSION wsrep_sync_wait = 7, @queue_in_cluster = 1",
     ));
     const PLAIN_SESSION: Option<&'static str> = Some(settings::PLAIN);
-    const BEFORE_MIGRATION: &'static [&'static str] = settings::LINE;
+    const BEFORE_MIGRATION: &'static [&'static str] = settings::MIGRATION;
     const LOCK_MIGRATION: Option<&'static str> =
         Some("SELECT GET_LOCK(CONCAT('queue_', SHA2(COALESCE(DATABASE(), ''), 224)), 60)");
     const UNLOCK_MIGRATION: Option<&'static str> =

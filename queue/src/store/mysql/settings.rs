@@ -25,6 +25,8 @@ pub(crate) const LINE: &[&str] = &[
      sql_auto_is_null = 0, group_concat_max_len = 67108864, div_precision_increment = 4, timestamp = DEFAULT, \
      innodb_lock_wait_timeout = 2 /*M! , check_constraint_checks = OFF */",
 ];
+/// Before a migration. A change of a table waits for open transactions, and all others wait for it: heartbeats too.
+pub(crate) const MIGRATION: &[&str] = &[LINE[0], LINE[1], LINE[2], LINE[3], "SET SESSION lock_wait_timeout = 1"];
 pub(crate) const PLAIN: &str = "SELECT 1 FROM DUAL WHERE @@autocommit AND @@completion_type = 'NO_CHAIN' \
      AND NOT @@sql_safe_updates AND @@sql_select_limit = 18446744073709551615 AND @@sql_big_selects \
      AND NOT @@sql_auto_is_null AND @@character_set_client = 'utf8mb4' AND @@group_concat_max_len >= 1024 \

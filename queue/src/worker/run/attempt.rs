@@ -136,7 +136,6 @@ impl Attempt {
             job.meta = self.job.metadata().json().map(tracing::field::display),
             otel.name = Empty,
             otel.kind = Empty,
-            otel.status_code = Empty,
         );
         if let Err(error) = &self.job.meta {
             self.tell(Event::JobMetaUnread { job: &self.job, error });
