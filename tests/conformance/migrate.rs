@@ -23,6 +23,7 @@ conformance! {
     adopt_tables_that_were_restored_without_rows,
     refuse_a_restored_part,
     upgrade_a_full_database_under_load,
+    wait_for_a_table_without_holding_up_others,
 }
 
 async fn may_run_ten_times_at_once(db: Db) {
@@ -178,6 +179,28 @@ async fn refuse_a_restored_part(db: Db) {
             assert_eq!(restored.count("queue_migrations").await, 0, "nothing was changed");
         }
     }
+}
+
+/// P1: A change of a table waits for an open transaction, and all others wait behind it. So it may not wait for long.
+async fn wait_for_a_table_without_holding_up_others(db: Db) {
+    if db.engine() == Engine::Sqlite {
+        return; // its readers hold up no change
+    }
+    let old = db.another().await;
+    let (all, rest) = (queue::migration::sql(old.dialect()), queue::migration::sql_from(old.dialect(), 5));
+    old.sql(all.strip_suffix(&rest).expect("the rest comes last")).await;
+    let mut open = old.begin().await;
+    open.sql("SELECT COUNT(*) FROM queue_jobs").await.expect("read");
+    let pool = old.pool().clone();
+    let migration = tokio::spawn(async move { pool.migrate().await });
+    let looker = old.open(1).await;
+    eventually("the migration waits", async || (waiting(&looker, old.engine()).await > 0).then_some(())).await;
+    for _ in 0..10 {
+        within("an enqueue beside it", old.sql("INSERT INTO queue_jobs (kind) VALUES ('note')")).await;
+    }
+    open.rollback().await;
+    within("the migration", migration).await.expect("no panic").expect("migrated");
+    assert_eq!(old.count("queue_jobs WHERE meta IS NULL").await, 10);
 }
 
 /// Tables of version 1, full of jobs, while others enqueue.
