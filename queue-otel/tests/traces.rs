@@ -89,6 +89,17 @@ impl Spans {
         self.0.iter().find(is_it).unwrap_or_else(|| panic!("no enqueue of job {id:?}"))
     }
 
+    /// The enqueue of a batch, which names no single job.
+    fn send_batch(&self, request: &SpanContext) -> &SpanData {
+        let is_it = |span: &&SpanData| {
+            span.span_context.trace_id() == request.trace_id()
+                && attribute(span, "messaging.batch.message_count").is_some()
+        };
+        let send = self.0.iter().find(is_it).expect("an enqueue of a batch");
+        assert_eq!((&send.span_kind, attribute(send, "job.id")), (&SpanKind::Producer, None));
+        send
+    }
+
     fn is_root(&self, id: JobId) {
         let span = self.attempt(id, 1);
         assert_eq!((span.parent_span_id, span.links.len()), (SpanId::INVALID, 0), "{span:?}");
@@ -210,16 +221,15 @@ async fn a_trace_leads_from_a_request_to_its_last_job() {
     }
     // enqueues
     is_child(spans.send(single), &request_is);
-    let send = spans.send(batch[0]);
+    let send = spans.send_batch(&request_is);
     is_child(send, &request_is);
     assert_eq!((&*send.name, attribute(send, "messaging.batch.message_count")), ("send default", Some("2".to_owned())));
     assert_eq!(attribute(send, "messaging.operation.type").as_deref(), Some("send"));
     assert!(matches!(spans.named("send refused").status, Status::Error { .. }));
     // first attempts
-    for (id, enqueue) in
-        [single, failing, following, batch[0]].map(|id| (id, id)).into_iter().chain([(batch[1], batch[0])])
-    {
-        let (enqueue, attempt) = (&spans.send(enqueue).span_context, spans.attempt(id, 1));
+    let of_batch = batch.iter().map(|id| (*id, send));
+    for (id, enqueue) in [single, failing, following].map(|id| (id, spans.send(id))).into_iter().chain(of_batch) {
+        let (enqueue, attempt) = (&enqueue.span_context, spans.attempt(id, 1));
         is_child(attempt, enqueue);
         links_to(attempt, enqueue);
         assert!(attempt.parent_span_is_remote);
