@@ -14,6 +14,7 @@ macro_rules! migrations {
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0004_views.sql")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0005_gauges.sql")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0006_meta.sql")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0007_operations.sql")),
         ]
     };
 }

@@ -27,6 +27,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "gauges", compatible_since: 1 },
     // a nullable column
     Migration { version: 6, name: "meta", compatible_since: 1 },
+    // new tables alone
+    Migration { version: 7, name: "operations", compatible_since: 1 },
 ];
 
 /// The schema version that this binary was written for.
