@@ -34,7 +34,7 @@ CREATE TABLE queue_operations (
     state text NOT NULL DEFAULT 'done' CHECK (state IN ('running', 'done', 'stopped')),
     changed bigint NOT NULL DEFAULT 0,
     -- it has looked at the jobs up to this one
-    last_id bigint NOT NULL DEFAULT 0,
+    last_id bigint NOT NULL DEFAULT -9223372036854775807,
     -- when its program last said that it runs it
     beat_at timestamptz,
     ended_at timestamptz

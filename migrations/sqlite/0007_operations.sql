@@ -29,7 +29,7 @@ CREATE TABLE queue_operations (
     state TEXT NOT NULL DEFAULT 'done' CHECK (state IN ('running', 'done', 'stopped')),
     changed INTEGER NOT NULL DEFAULT 0,
     -- it has looked at the jobs up to this one
-    last_id INTEGER NOT NULL DEFAULT 0,
+    last_id INTEGER NOT NULL DEFAULT -9223372036854775807,
     -- when its program last said that it runs it
     beat_at INTEGER,
     ended_at INTEGER

@@ -1,32 +1,32 @@
 //! Inspecting and repairing jobs, for use in code, a command line or a dashboard.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
+pub use crate::admin_operations::Plan;
+use crate::admin_operations::{AGAIN, Fate, PATIENCE, fate};
 use crate::enqueue::Pool;
 use crate::error::Error;
 pub use crate::failures::{FailureGroup, Failures};
 pub use crate::gauges::{Count, Depth, Gauges};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
+use crate::operations::Note;
+pub use crate::operations::{Action, Actor, Operation, Progress, RefusedJob};
+use crate::state::JobId;
 pub use crate::state::UnknownState;
-use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
+use crate::store::operations::{Change, LOCKED, Record};
 use crate::store::values::Refusal;
-use crate::store::view::{Among, MAX_PAGE};
 pub use crate::store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
-use crate::telemetry::Event;
 use crate::why::summary;
 pub use crate::why::{Reason, Waiting, Why};
+use crate::worker::host;
 
-/// How long a change tries again to reach a job that is locked.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause between two of these tries.
-const AGAIN: Duration = Duration::from_millis(50);
 /// How long a page for Prometheus is shared.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 /// So often at least: on a slow machine one try may outlast the patience.
@@ -55,6 +55,7 @@ const TRIES: u32 = 5;
 #[derive(Clone)]
 pub struct Admin {
     pub(crate) store: Arc<dyn AdminStore>,
+    actor: Arc<Actor>,
     /// The last page for Prometheus.
     page: Arc<Mutex<Option<(Instant, String)>>>,
 }
@@ -62,7 +63,27 @@ pub struct Admin {
 impl Admin {
     /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). Does no I/O.
     pub fn new(pool: &impl Pool) -> Self {
-        Self { store: pool.store(), page: Arc::default() }
+        let program = Actor::new(format!("{}:{}", host(), std::process::id()));
+        Self { store: pool.store(), actor: Arc::new(program), page: Arc::default() }
+    }
+
+    /// The same, for somebody. Each change leaves a record with this name and reason: see
+    /// [`operations`](Self::operations). Without an actor it names the host and process, such as `web-1:4711`.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Actor, Admin};
+    ///
+    /// let admin = Admin::new(&pool);
+    /// admin.acting(Actor::new("ada").reason("the disk is full")).pause("reports").await?;
+    /// let last = &admin.operations(None).await?[0];
+    /// assert_eq!((&*last.actor, &*last.action), ("ada", "pause"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn acting(&self, actor: Actor) -> Self {
+        Self { actor: Arc::new(actor), ..self.clone() }
     }
 
     /// Counts the jobs by kind, queue and state, and finds the oldest of each. The counts are exact: it reads every
@@ -168,7 +189,8 @@ impl Admin {
     /// ```
     pub async fn release_key(&self, kind: &str, key: &str) -> Result<bool, Error> {
         loop {
-            let id = match self.store.release_key(kind, key).await? {
+            let note = self.note("release_key", &json!({"kind": kind}), None);
+            let id = match self.store.release_key(kind, key, note).await? {
                 Ok(found) => return Ok(found),
                 Err(holder) => holder,
             };
@@ -266,20 +288,12 @@ impl Admin {
     /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], and [`Error::KeyTaken`] as
     /// for [`send_back`](Self::send_back). A finished job never runs again: enqueue a new one.
     pub async fn retry(&self, id: JobId) -> Result<(), Error> {
-        self.one(id, Operation::Retry).await
+        self.one(id, Action::Retry, None).await
     }
 
     /// Makes all matching scheduled jobs and dead letters ready, each of them once. Returns how many.
     pub async fn retry_all(&self, filter: &Filter) -> Result<u64, Error> {
-        let operation = match filter.state {
-            // Two walks could retry a job twice: the first makes it ready, it fails for good, and the second sends it
-            // back. So one walk covers both states.
-            None => Operation::Retry,
-            Some(JobState::Scheduled) => Operation::RunNow,
-            Some(JobState::Dead) => Operation::SendBack,
-            Some(_) => return Ok(0),
-        };
-        self.all(Filter { among: Among::Retryable, ..filter.clone() }, operation).await
+        self.all(filter, Action::Retry).await
     }
 
     /// Cancels a job. A waiting job is cancelled at once. A running job gets the request through its token, within one
@@ -289,14 +303,13 @@ impl Admin {
     /// [`Error::Conflict`] for a completed job or a dead letter, [`Error::NotFound`]. Cancelling a cancelled job is not
     /// an error.
     pub async fn cancel(&self, id: JobId) -> Result<(), Error> {
-        self.one(id, Operation::Cancel).await
+        self.one(id, Action::Cancel, None).await
     }
 
     /// Cancels all matching jobs that wait or run. Returns how many were cancelled or told to stop. A waiting job is
     /// told to stop if a worker claims it meanwhile.
     pub async fn cancel_all(&self, filter: &Filter) -> Result<u64, Error> {
-        let Some(filter) = filter.unfinished() else { return Ok(0) };
-        self.all(filter, Operation::Cancel).await
+        self.all(filter, Action::Cancel).await
     }
 
     /// Deletes a job and its attempts. A job that a worker holds cannot be deleted.
@@ -304,12 +317,12 @@ impl Admin {
     /// # Errors
     /// [`Error::Conflict`] for a running job (cancel it first), [`Error::NotFound`].
     pub async fn delete(&self, id: JobId) -> Result<(), Error> {
-        self.one(id, Operation::Delete).await
+        self.one(id, Action::Delete, None).await
     }
 
     /// Deletes all matching jobs that no worker holds. Returns how many.
     pub async fn delete_all(&self, filter: &Filter) -> Result<u64, Error> {
-        self.all(filter.clone(), Operation::Delete).await
+        self.all(filter, Action::Delete).await
     }
 
     /// Changes the due time of a waiting job.
@@ -317,13 +330,12 @@ impl Admin {
     /// # Errors
     /// [`Error::Conflict`] for a running or finished job, [`Error::NotFound`].
     pub async fn reschedule(&self, id: JobId, time: DateTime<Utc>) -> Result<(), Error> {
-        self.one(id, Operation::Reschedule(time.timestamp_micros())).await
+        self.one(id, Action::Reschedule(time), None).await
     }
 
     /// Changes the due time of all matching jobs that wait. Returns how many.
     pub async fn reschedule_all(&self, filter: &Filter, time: DateTime<Utc>) -> Result<u64, Error> {
-        let Some(filter) = filter.unfinished() else { return Ok(0) };
-        self.all(filter, Operation::Reschedule(time.timestamp_micros())).await
+        self.all(filter, Action::Reschedule(time)).await
     }
 
     /// Sends a dead letter back: it becomes ready, with all its retries. Its old attempts stay on record.
@@ -332,16 +344,13 @@ impl Admin {
     /// [`Error::Conflict`] for a job that is not dead, [`Error::NotFound`], and [`Error::KeyTaken`] for a unique job if
     /// another one has its key.
     pub async fn send_back(&self, id: JobId) -> Result<(), Error> {
-        self.one(id, Operation::SendBack).await
+        self.one(id, Action::SendBack, None).await
     }
 
     /// Sends back all matching dead letters. Returns how many. Unique jobs whose key is taken stay dead letters, with a
     /// warning in the log for each.
     pub async fn send_back_all(&self, filter: &Filter) -> Result<u64, Error> {
-        if filter.state.is_some_and(|state| state != JobState::Dead) {
-            return Ok(0);
-        }
-        self.all(filter.clone().state(JobState::Dead), Operation::SendBack).await
+        self.all(filter, Action::SendBack).await
     }
 
     /// Replaces the arguments of a waiting job or a dead letter. A dead letter stays dead: send it back
@@ -374,7 +383,8 @@ impl Admin {
                 "the new arguments of job {id} nest {depth} levels deep, the limit is {MAX_ARGS_DEPTH}"
             )));
         }
-        self.one(id, Operation::Edit(args)).await
+        let fields = serde_json::from_str(&args).unwrap_or_default();
+        self.one(id, Action::Edit(fields), Some(args)).await
     }
 
     /// Pauses a queue: from now on no worker claims its jobs. Running jobs continue. The queue may be empty. Pausing a
@@ -384,12 +394,14 @@ impl Admin {
     /// [`Error::Config`] for an invalid name.
     pub async fn pause(&self, queue: &str) -> Result<(), Error> {
         check_name("queue", queue).map_err(|why| Error::config(format!("cannot pause a queue: {why}")))?;
-        self.store.set_paused(queue, true).await
+        let note = self.note("pause", &json!({"queue": queue}), None);
+        self.store.set_paused(queue, true, note).await
     }
 
     /// Ends the pause of a queue.
     pub async fn resume(&self, queue: &str) -> Result<(), Error> {
-        self.store.set_paused(queue, false).await
+        let note = self.note("resume", &json!({"queue": queue}), None);
+        self.store.set_paused(queue, false, note).await
     }
 
     /// Lists the queues that have waiting or running jobs or are paused.
@@ -403,11 +415,25 @@ impl Admin {
     }
 
     /// Changes one job, or returns why it could not.
-    async fn one(&self, id: JobId, operation: Operation) -> Result<(), Error> {
+    async fn one(&self, id: JobId, action: Action, args: Option<String>) -> Result<(), Error> {
+        let details = match &action {
+            Action::Reschedule(at) => json!({"run_at": at}),
+            // not what they are: this record outlives the job
+            Action::Edit(fields) => json!({"fields": fields.keys().collect::<Vec<_>>()}),
+            _ => json!({}),
+        };
         let patience = Instant::now() + PATIENCE;
         let mut tries = 0;
         loop {
-            let (changed, refused) = operation.run(&*self.store, &[id.get()], None).await?;
+            let change = Change {
+                action: action.clone(),
+                ids: vec![id.get()],
+                listed: None,
+                spread: None,
+                args: args.iter().map(|args| (id.get(), args.clone())).collect(),
+                record: Record::Note(self.note(action.word(), &details, Some(id))),
+            };
+            let Some((changed, refused)) = self.store.change_jobs(change).await? else { return Ok(()) };
             if let Some(Refusal { id, key, holder }) = refused.into_iter().next() {
                 return Err(Error::KeyTaken { id: id.into(), key, holder: holder.into() });
             }
@@ -415,197 +441,37 @@ impl Admin {
                 return Ok(());
             }
             tries += 1;
-            let state = match self.fate(id, &operation).await? {
+            let state = match fate(&*self.store, id, &action).await? {
                 Fate::Gone => return Err(Error::NotFound(id)),
                 Fate::Done => return Ok(()),
                 Fate::Missed(_) => {
                     // it is locked, or changed its state just then
                     if tries >= TRIES && Instant::now() >= patience {
-                        return Err(Error::Locked { operation: operation.name(), jobs: vec![id], changed: 0 });
+                        return Err(Error::Locked { operation: action.name(), jobs: vec![id], changed: 0 });
                     }
                     sleep(AGAIN).await;
                     continue;
                 }
                 Fate::Unfit(state) => state,
             };
-            return Err(Error::Conflict { id, operation: operation.name(), state, cure: operation.cure(state) });
+            return Err(Error::Conflict { id, operation: action.name(), state, cure: action.cure(state) });
         }
     }
 
-    /// Walks all matching jobs by id. Its statements are bounded, so that no lock is held for long.
-    async fn all(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
-        let most = filter.limit.map_or(u64::MAX, u64::from);
-        let (mut changed, mut missed) = (0, Vec::new());
-        while changed < most {
-            let left = u32::try_from(most - changed).unwrap_or(MAX_PAGE).min(MAX_PAGE);
-            // of a group, a page may have few jobs
-            filter.limit = Some(if filter.group.is_some() { MAX_PAGE } else { left });
-            let page = self.store.jobs(&filter).await?;
-            let fits = page.items.iter().filter(|job| operation.applies_to(job.state) && filter.has(job));
-            let ids: Vec<i64> = fits.map(|job| job.id.get()).take(left as usize).collect();
-            changed += self.step(&ids, &operation, filter.state, &mut missed).await?;
-            let rest = ids.last().filter(|_| ids.len() == left as usize).map(|id| JobId::from(*id));
-            match rest.or(page.next) {
-                Some(next) => filter = filter.after(next),
-                None => break,
-            }
+    /// Changes all that match, now.
+    async fn all(&self, filter: &Filter, action: Action) -> Result<u64, Error> {
+        let task = self.task(action, filter).await?;
+        let operation = task.action.name();
+        let done = self.run(&task).await?;
+        let locked = self.store.refusals(done.id, i64::MIN, Some(LOCKED)).await?;
+        if locked.is_empty() {
+            return Ok(done.changed);
         }
-        let patience = Instant::now() + PATIENCE;
-        while !missed.is_empty() && changed < most {
-            if Instant::now() >= patience {
-                let jobs = missed.into_iter().map(JobId::from).collect();
-                return Err(Error::Locked { operation: operation.name(), jobs, changed });
-            }
-            sleep(AGAIN).await;
-            let again = std::mem::take(&mut missed);
-            let left = usize::try_from(most - changed).unwrap_or(usize::MAX);
-            missed.extend(again.iter().skip(left));
-            for ids in again[..again.len().min(left)].chunks(MAX_PAGE as usize) {
-                changed += self.step(ids, &operation, filter.state, &mut missed).await?;
-            }
-        }
-        Ok(changed)
+        let jobs = locked.into_iter().map(|(id, _)| id.into()).collect();
+        Err(Error::Locked { operation, jobs, changed: done.changed })
     }
 
-    /// Changes these jobs, which were listed in this state. Adds to `missed` those that it could not change now.
-    async fn step(
-        &self,
-        ids: &[i64],
-        operation: &Operation,
-        listed: Option<JobState>,
-        missed: &mut Vec<i64>,
-    ) -> Result<u64, Error> {
-        if ids.is_empty() {
-            return Ok(0);
-        }
-        let (changed, refused) = operation.run(&*self.store, ids, listed).await?;
-        for Refusal { id, holder, .. } in &refused {
-            // not the key: it may consist of arguments, which are never logged
-            Event::NotSentBack { id: *id, holder: *holder }.log();
-        }
-        let done: HashSet<i64> = changed.iter().copied().chain(refused.iter().map(|it| it.id)).collect();
-        for &id in ids.iter().filter(|id| !done.contains(id)) {
-            if let Fate::Missed(state) = self.fate(id.into(), operation).await?
-                && (listed.is_none_or(|listed| listed == state) || !matches!(operation, Operation::Delete))
-            {
-                missed.push(id);
-            }
-        }
-        Ok(changed.len() as u64)
-    }
-
-    /// Why an operation did not change this job.
-    async fn fate(&self, id: JobId, operation: &Operation) -> Result<Fate, Error> {
-        let Some(detail) = self.store.job(id).await? else { return Ok(Fate::Gone) };
-        Ok(match detail.job.state {
-            state if operation.is_done(state) => Fate::Done,
-            state if operation.applies_to(state) => Fate::Missed(state),
-            state => Fate::Unfit(state),
-        })
-    }
-}
-
-/// Why an operation did not change a job.
-enum Fate {
-    Gone,
-    /// It is what the operation would make of it.
-    Done,
-    /// Nothing speaks against it: the row was locked, or it moved from one table to another just then.
-    Missed(JobState),
-    Unfit(JobState),
-}
-
-/// What can be done to jobs. It is an enum, because the futures of [`Admin`] must be `Send`, and the compiler cannot
-/// prove that for async closures.
-#[derive(Debug)]
-enum Operation {
-    /// [`RunNow`](Self::RunNow) or [`SendBack`](Self::SendBack).
-    Retry,
-    RunNow,
-    SendBack,
-    Cancel,
-    Delete,
-    /// Microseconds since 1970.
-    Reschedule(i64),
-    /// JSON.
-    Edit(String),
-}
-
-impl Operation {
-    /// The changed jobs, and those whose keys other jobs have. `state`: the state that the jobs were listed with.
-    async fn run(
-        &self,
-        store: &dyn AdminStore,
-        ids: &[i64],
-        state: Option<JobState>,
-    ) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
-        let ids = match self {
-            Self::Retry => {
-                let mut ready = store.run_now(ids).await?;
-                // A job that was just made ready may be a dead letter by now. It must not be sent back as well.
-                let rest: Vec<i64> = ids.iter().copied().filter(|id| !ready.contains(id)).collect();
-                let (sent_back, refused) = store.send_back(&rest).await?;
-                ready.extend(sent_back);
-                return Ok((ready, refused));
-            }
-            Self::SendBack => return store.send_back(ids).await,
-            Self::RunNow => store.run_now(ids).await?,
-            Self::Cancel => store.cancel(ids, "cancelled by an administrator").await?,
-            // only if still in the listed state: a dead letter may have been sent back since
-            Self::Delete => store.delete(ids, state).await?,
-            Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await?,
-            // one at a time
-            Self::Edit(args) => match *ids {
-                [id] if store.edit(id.into(), args).await? => vec![id],
-                _ => Vec::new(),
-            },
-        };
-        Ok((ids, Vec::new()))
-    }
-
-    fn applies_to(&self, state: JobState) -> bool {
-        use JobState::{Dead, Ready, Running, Scheduled};
-        match self {
-            Self::Retry => matches!(state, Scheduled | Dead),
-            Self::RunNow => state == Scheduled,
-            Self::SendBack => state == Dead,
-            Self::Cancel => matches!(state, Scheduled | Ready | Running),
-            Self::Delete => state != Running,
-            Self::Reschedule(_) => matches!(state, Scheduled | Ready),
-            Self::Edit(_) => matches!(state, Scheduled | Ready | Dead),
-        }
-    }
-
-    /// Whether a job in this state already is what the operation makes of it.
-    fn is_done(&self, state: JobState) -> bool {
-        match self {
-            Self::Retry | Self::RunNow => state == JobState::Ready,
-            Self::Cancel => state == JobState::Cancelled,
-            _ => false,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Retry | Self::RunNow => "retry",
-            Self::SendBack => "send back",
-            Self::Cancel => "cancel",
-            Self::Delete => "delete",
-            Self::Reschedule(_) => "reschedule",
-            Self::Edit(_) => "edit",
-        }
-    }
-
-    /// What to do instead, for a job in this state.
-    fn cure(&self, state: JobState) -> &'static str {
-        match self {
-            Self::Retry | Self::RunNow if state == JobState::Running => "wait until its attempt has ended",
-            Self::Retry | Self::RunNow => "only scheduled jobs and dead letters can be retried; enqueue a new job",
-            Self::SendBack => "only dead letters can be sent back",
-            Self::Cancel => "only waiting and running jobs can be cancelled; delete it if you no longer need it",
-            Self::Delete => "cancel it first, and delete it when it has stopped",
-            Self::Reschedule(_) => "only waiting jobs can be rescheduled; send a dead letter back first",
-            Self::Edit(_) => "only waiting jobs and dead letters can be edited",
-        }
+    pub(crate) fn note(&self, action: &'static str, details: &serde_json::Value, job: Option<JobId>) -> Note {
+        Note { by: (*self.actor).clone(), action, details: details.to_string(), job: job.map(JobId::get) }
     }
 }

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::admin::Admin;
 use crate::error::Error;
@@ -101,7 +102,8 @@ impl Admin {
         job: impl Into<Enqueue<J>> + Send,
     ) -> Result<(), Error> {
         let definition = Periodic::new(name, schedule, job).definition()?;
-        named(name, self.store.schedules().define(&definition).await?)
+        let note = self.note("schedule", &json!({"schedule": name}), None);
+        named(name, self.store.schedules().define(&definition, note).await?)
     }
 
     /// Like [`schedule`](Self::schedule), for a job that this program does not know. `args` is the JSON that the job
@@ -130,7 +132,8 @@ impl Admin {
         let (priority, max_retries, delay_us, run_at_us) = (0, 0, None, None);
         let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, meta: None, unique: None };
         let definition = Definition { max_retries: None, ..Definition::new(name.into(), &schedule, job)? };
-        named(name, self.store.schedules().define(&definition).await?)
+        let note = self.note("schedule", &json!({"schedule": name}), None);
+        named(name, self.store.schedules().define(&definition, note).await?)
     }
 
     /// Stops the ticks of a schedule until [`resume_schedule`](Self::resume_schedule). A deploy does not resume it.
@@ -138,7 +141,7 @@ impl Admin {
     /// # Errors
     /// [`Error::NoSchedule`].
     pub async fn pause_schedule(&self, name: &str) -> Result<(), Error> {
-        named(name, self.store.schedules().change(name, Change::Pause).await?)
+        self.change_schedule(name, Change::Pause, "pause_schedule").await
     }
 
     /// Lets a paused schedule go on with its next tick. Ticks in the pause do not count as missed.
@@ -148,7 +151,7 @@ impl Admin {
     /// # Errors
     /// [`Error::NoSchedule`].
     pub async fn resume_schedule(&self, name: &str) -> Result<(), Error> {
-        named(name, self.store.schedules().change(name, Change::Resume).await?)
+        self.change_schedule(name, Change::Resume, "resume_schedule").await
     }
 
     /// Removes a schedule that was made at run time. Its history stays for the retention of the workers.
@@ -156,7 +159,7 @@ impl Admin {
     /// # Errors
     /// [`Error::NoSchedule`]. [`Error::Config`] if code declares it: remove it there, or pause it.
     pub async fn remove_schedule(&self, name: &str) -> Result<(), Error> {
-        named(name, self.store.schedules().change(name, Change::Remove).await?)
+        self.change_schedule(name, Change::Remove, "remove_schedule").await
     }
 
     /// Enqueues the job of a schedule now, even beside one that runs. Its ticks stay as they are. With
@@ -170,7 +173,13 @@ impl Admin {
             let known = linked().into_iter().find(|job| job.kind == kind || job.aliases.contains(&kind));
             known.map_or(DEFAULT_RETRIES, |job| job.max_retries)
         };
-        named(name, self.store.schedules().fire_by_hand(name, retries).await?).map(JobId::from)
+        let note = self.note("fire_schedule", &json!({"schedule": name}), None);
+        named(name, self.store.schedules().fire_by_hand(name, retries, note).await?).map(JobId::from)
+    }
+
+    async fn change_schedule(&self, name: &str, change: Change, action: &'static str) -> Result<(), Error> {
+        let note = self.note(action, &json!({"schedule": name}), None);
+        named(name, self.store.schedules().change(name, change, note).await?)
     }
 
     /// Lists up to 1,000 schedules by name, those after `after`. Retired ones are among them until retention deletes

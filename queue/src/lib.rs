@@ -94,6 +94,7 @@
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 pub mod admin;
+mod admin_operations;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
 mod arguments;
@@ -113,6 +114,7 @@ pub mod limits;
 mod metadata;
 pub mod middleware;
 pub mod migration;
+mod operations;
 mod outcome;
 mod propagation;
 mod registry;

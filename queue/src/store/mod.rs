@@ -12,6 +12,7 @@ pub(crate) mod engine;
 pub(crate) mod engines;
 #[cfg(feature = "mysql")]
 mod mysql;
+pub(crate) mod operations;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "schedules")]
@@ -27,15 +28,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 
 use crate::error::Error;
 use crate::failures::Failures;
 use crate::gauges::Gauges;
+use crate::operations::{Note, Progress};
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
 use crate::state::{JobId, JobState};
+use crate::store::operations::{Change, Refused, Saved};
 #[cfg(feature = "schedules")]
-use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
+use crate::store::schedules::{Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
     Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Rescued, Scope, Share, Start,
     WorkerId,
@@ -229,6 +233,10 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// a hand it begins anywhere, because workers are often restarted before they are through. If it is another
     /// worker's turn, it only looks whether there are keys.
     async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error>;
+
+    /// Goes on with an operation of the administration whose program was not heard of for so long. Without one, and if
+    /// asked to, it removes old records.
+    async fn go_on(&self, silent: Duration, purges: bool) -> Result<(), Error>;
 }
 
 /// Everything that [`crate::testing`] asks of a database.
@@ -286,27 +294,33 @@ pub(crate) trait AdminStore: AdminReads + Upkeep {
     /// See [`crate::migration::check`].
     async fn check_schema(&self) -> Result<(), Error>;
 
-    /// scheduled → ready. Returns the ids that changed.
-    async fn run_now(&self, ids: &[i64]) -> Result<Vec<i64>, Error>;
+    /// Carries out an action on these jobs, with its record, in one transaction. Returns the ids that changed, and the
+    /// unique jobs whose key is taken. `None`: the operation was stopped, or another process has taken it over.
+    async fn change_jobs(&self, change: Change) -> Result<Option<(Vec<i64>, Vec<Refusal>)>, Error>;
 
-    /// scheduled or ready → scheduled or ready at another time (microseconds since 1970). Returns the ids that changed.
-    async fn reschedule(&self, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error>;
+    /// Now, and the highest number of a job.
+    async fn bounds(&self) -> Result<(DateTime<Utc>, i64), Error>;
 
-    /// scheduled or ready → cancelled at once. A running job is marked, and its worker learns of it with its next
-    /// heartbeat. Returns the ids that were cancelled or marked.
-    async fn cancel(&self, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error>;
+    /// Begins an operation on many jobs. Returns its number.
+    async fn begin(&self, note: Note) -> Result<i64, Error>;
 
-    /// dead → ready with a fresh attempt count. Returns the ids that changed, and the unique jobs whose key is taken.
-    async fn send_back(&self, ids: &[i64]) -> Result<(Vec<i64>, Vec<Refusal>), Error>;
+    /// Ends an operation that is running. False: none with this number is. `by`: that is an operation itself.
+    async fn end_operation(&self, id: i64, as_: Progress, by: Option<Note>) -> Result<bool, Error>;
+
+    /// Keeps these reasons with an operation, and forgets others.
+    async fn explain(&self, operation: i64, refused: Vec<Refused>, forgiven: Vec<i64>) -> Result<(), Error>;
+
+    /// The last operations before this one, or those on one job.
+    async fn operations(&self, before: i64, limit: u32, job: Option<i64>) -> Result<Vec<Saved>, Error>;
+
+    /// What an operation could not change, after this job. `reason`: for this one alone.
+    async fn refusals(&self, operation: i64, after: i64, reason: Option<&str>) -> Result<Vec<(i64, String)>, Error>;
 
     /// Ends the time of a key. Returns whether there is such a key, or else the job that has it and is not over.
-    async fn release_key(&self, kind: &str, key: &str) -> Result<Result<bool, JobId>, Error>;
-
-    /// Replaces the arguments of a waiting or dead job. False: there is no such job.
-    async fn edit(&self, id: JobId, args: &str) -> Result<bool, Error>;
+    async fn release_key(&self, kind: &str, key: &str, note: Note) -> Result<Result<bool, JobId>, Error>;
 
     /// Pauses or resumes a queue.
-    async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error>;
+    async fn set_paused(&self, queue: &str, paused: bool, note: Note) -> Result<(), Error>;
 }
 
 /// Everything that schedules ask of a database. `ahead`: how many microseconds their time is ahead of the clock, in
@@ -348,12 +362,17 @@ pub(crate) trait ScheduleStore: Send + Sync + 'static {
     async fn purge_ticks(&self, keep: Duration, limit: u32) -> Result<u64, Error>;
 
     /// Writes a schedule that no code declares.
-    async fn define(&self, definition: &Definition) -> Result<Named<()>, Error>;
+    async fn define(&self, definition: &Definition, note: Note) -> Result<Named<()>, Error>;
 
-    async fn change(&self, name: &str, change: Change) -> Result<Named<()>, Error>;
+    async fn change(&self, name: &str, change: schedules::Change, note: Note) -> Result<Named<()>, Error>;
 
     /// Enqueues the job of a schedule now, whatever its ticks are. `max_retries`: if the row says nothing.
-    async fn fire_by_hand(&self, name: &str, max_retries: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error>;
+    async fn fire_by_hand(
+        &self,
+        name: &str,
+        max_retries: for<'k> fn(&'k str) -> u32,
+        note: Note,
+    ) -> Result<Named<i64>, Error>;
 
     /// Schedules by name, and whether a live worker knows their kind.
     async fn list(&self, after: &str, limit: u32) -> Result<Vec<(ScheduleRow, bool)>, Error>;

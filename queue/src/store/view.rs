@@ -177,7 +177,8 @@ pub struct Page<T> {
 /// # assert_eq!(sent_back, 0);
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Filter {
     pub(crate) kind: Option<String>,
     pub(crate) queue: Option<String>,
@@ -197,7 +198,8 @@ pub struct Filter {
 }
 
 /// The states that an operation can change. It skips the tables of all others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Among {
     #[default]
     All,
@@ -308,10 +310,9 @@ impl Filter {
         self
     }
 
-    /// The same filter for jobs that wait or run only. `None` if its state excludes them all.
-    pub(crate) fn unfinished(&self) -> Option<Self> {
-        let excluded = self.state.is_some_and(JobState::is_final);
-        (!excluded).then(|| Self { among: Among::Unfinished, ..self.clone() })
+    /// Whether it selects jobs because they failed.
+    pub(crate) fn is_about_failures(&self) -> bool {
+        self.retrying || self.error.is_some() || self.group.is_some() || self.failed_since.is_some()
     }
 
     /// Whether a job that the database found is in the group.

@@ -19,6 +19,7 @@ use crate::store::values::{End, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::claim::orphans;
 use crate::worker::config::Config;
+use crate::worker::duties::operations::Operations;
 use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::{KeySweep, Retention};
 #[cfg(feature = "schedules")]
@@ -108,6 +109,7 @@ impl Run {
         tasks.spawn(duties::run(shared.clone(), Rescue));
         tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.env.timing.retention)));
         tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
+        tasks.spawn(duties::run(shared.clone(), Operations::new()));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());

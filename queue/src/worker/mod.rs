@@ -36,3 +36,4 @@ mod shared;
 pub use builder::{Worker, WorkerBuilder};
 #[cfg(feature = "testing")]
 pub(crate) use run::attempt::{Attempt, AttemptRow, Ended, Env, LongArgs, Settled, Timing};
+pub(crate) use shared::host;

@@ -99,7 +99,7 @@ impl Shared {
 }
 
 /// The machine's name, for display.
-fn host() -> String {
+pub(crate) fn host() -> String {
     let from_file = || std::fs::read_to_string("/etc/hostname").ok();
     let name = std::env::var("HOSTNAME").ok().or_else(from_file).unwrap_or_default();
     let name: String = name.trim().chars().take(255).collect();

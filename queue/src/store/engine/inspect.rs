@@ -270,7 +270,7 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
 }
 
 /// Reads a time that each row has. A time that the engine itself cannot read, as MySQL's zero date, is 1970.
-fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
+pub(crate) fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
     crate::store::engine::statement::read::time(row, column).map(time)
 }
 

@@ -8,7 +8,7 @@
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
 //! | [`leases`] | Workers: heartbeats, losses, rescue |
-//! | `inspect`, `gauges`, `changes` | What people see, and what they change |
+//! | `inspect`, `gauges`, `changes`, `operations` | What people see, what they change, and the record of that |
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 
@@ -21,6 +21,7 @@ mod inspect;
 pub(crate) mod jobs;
 mod leases;
 pub(crate) mod migrate;
+mod operations;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
 pub(crate) mod statement;

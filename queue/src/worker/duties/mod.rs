@@ -3,6 +3,7 @@
 //! Each duty runs in its own task: it waits until it is due, and does one bounded round. The end of the worker drops a
 //! round midway, so each transaction of a round must be complete in itself.
 
+pub(crate) mod operations;
 pub(crate) mod rescue;
 pub(crate) mod retention;
 #[cfg(feature = "schedules")]

@@ -448,6 +448,10 @@ impl Upkeep for MadeUp {
         self.answer(Asked::SweepKeys(is_its_turn)).await
     }
 
+    async fn go_on(&self, _silent: Duration, _purges: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn delete(&self, _: &[i64], _: Option<crate::JobState>) -> Result<Vec<i64>, Error> {
         unreachable!("no test asks for `delete`")
     }

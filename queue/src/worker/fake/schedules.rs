@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::operations::Note;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::store::ScheduleStore;
@@ -68,15 +69,15 @@ impl ScheduleStore for NoSchedules {
         unimplemented!("there are no schedules")
     }
 
-    async fn define(&self, _: &Definition) -> Result<Named<()>, Error> {
+    async fn define(&self, _: &Definition, _: Note) -> Result<Named<()>, Error> {
         unimplemented!("there are no schedules")
     }
 
-    async fn change(&self, _: &str, _: Change) -> Result<Named<()>, Error> {
+    async fn change(&self, _: &str, _: Change, _: Note) -> Result<Named<()>, Error> {
         unimplemented!("there are no schedules")
     }
 
-    async fn fire_by_hand(&self, _: &str, _: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error> {
+    async fn fire_by_hand(&self, _: &str, _: for<'k> fn(&'k str) -> u32, _: Note) -> Result<Named<i64>, Error> {
         unimplemented!("there are no schedules")
     }
 

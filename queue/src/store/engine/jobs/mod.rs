@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
+use crate::admin_operations::carry_out;
 use crate::error::{Doing as _, Error};
 use crate::limits::micros;
+use crate::operations::KEPT;
 use crate::state::JobState;
 use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, Seen};
 use crate::store::engine::driver::{Cells, execute, ids, json, rows};
 use crate::store::engine::jobs::ends::{Batch, clean, forget, is_recorded, listed};
+use crate::store::engine::operations;
 use crate::store::engine::statement::When;
 use crate::store::engine::unique::keys;
 use crate::store::values::{Ask, Claimed, Destination, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
@@ -265,5 +268,13 @@ impl<DB: Dialect> Upkeep for SqlStore<DB> {
 
     async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error> {
         keys::round(self, hand, is_its_turn).await
+    }
+
+    async fn go_on(&self, silent: Duration, purges: bool) -> Result<(), Error> {
+        match operations::unattended(self, micros(silent)).await? {
+            Some(id) => carry_out(self, id).await.map(drop),
+            None if purges => operations::purge(self, micros(KEPT)).await,
+            None => Ok(()),
+        }
     }
 }

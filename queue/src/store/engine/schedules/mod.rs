@@ -12,12 +12,14 @@ use futures_util::FutureExt;
 
 use crate::error::{Doing as _, Error};
 use crate::limits::micros;
+use crate::operations::Note;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::{ScheduleRow, TickOutcome};
 use crate::store::ScheduleStore;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, ids, json};
+use crate::store::engine::operations::note_down;
 use crate::store::engine::schedules::fire::{announce, insert, job};
 use crate::store::engine::schedules::rows::{Moved, Tick, read};
 use crate::store::engine::statement::When;
@@ -126,8 +128,9 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
         .await
     }
 
-    async fn define(&self, definition: &Definition) -> Result<Named<()>, Error> {
-        self.run(Via::Pool, Mode::Transaction, "cannot write a schedule", definition.clone(), |conn, definition| {
+    async fn define(&self, definition: &Definition, note: Note) -> Result<Named<()>, Error> {
+        let args = (definition.clone(), note);
+        self.run(Via::Pool, Mode::Transaction, "cannot write a schedule", args, |conn, (definition, note)| {
             async move {
                 match locked::<DB>(conn, &definition.name).await? {
                     Some(row) if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
@@ -136,6 +139,7 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
                 }
                 let list = json(std::slice::from_ref(definition));
                 execute::<DB>(conn, DB::SCHEDULES.define, &[list.as_str().into(), "".into()]).await?;
+                note_down::<DB>(conn, note, "done", 1).await?;
                 Ok(Ok(()))
             }
             .boxed()
@@ -143,9 +147,9 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
         .await
     }
 
-    async fn change(&self, name: &str, change: Change) -> Result<Named<()>, Error> {
-        let args = (name.to_owned(), change);
-        self.run(Via::Pool, Mode::Transaction, "cannot change a schedule", args, |conn, (name, change)| {
+    async fn change(&self, name: &str, change: Change, note: Note) -> Result<Named<()>, Error> {
+        let args = (name.to_owned(), change, note);
+        self.run(Via::Pool, Mode::Transaction, "cannot change a schedule", args, |conn, (name, change, note)| {
             async move {
                 let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
                 let sql = match change {
@@ -155,6 +159,7 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
                     Change::Resume => DB::SCHEDULES.resume,
                 };
                 execute::<DB>(conn, sql, &[[row.id].as_slice().into()]).await?;
+                note_down::<DB>(conn, note, "done", 1).await?;
                 Ok(Ok(()))
             }
             .boxed()
@@ -162,10 +167,15 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
         .await
     }
 
-    async fn fire_by_hand(&self, name: &str, max_retries: for<'k> fn(&'k str) -> u32) -> Result<Named<i64>, Error> {
-        let args = (name.to_owned(), max_retries);
+    async fn fire_by_hand(
+        &self,
+        name: &str,
+        max_retries: for<'k> fn(&'k str) -> u32,
+        note: Note,
+    ) -> Result<Named<i64>, Error> {
+        let args = (name.to_owned(), max_retries, note);
         let fired = self
-            .run(Via::Pool, Mode::Transaction, "cannot fire a schedule", args, |conn, (name, max_retries)| {
+            .run(Via::Pool, Mode::Transaction, "cannot fire a schedule", args, |conn, (name, max_retries, note)| {
                 async move {
                     let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
                     let new = job(&row, max_retries(&row.definition.kind), None);
@@ -179,6 +189,7 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
                     let oldest = row.busy.or(Some(job_id));
                     let moved = Moved { id, next_us, last_us: None, job_id: oldest, error };
                     execute::<DB>(conn, DB::SCHEDULES.moved, &[json(&[moved]).as_str().into()]).await?;
+                    note_down::<DB>(conn, note, "done", 1).await?;
                     Ok(Ok(job_id))
                 }
                 .boxed()

@@ -33,3 +33,8 @@ UPDATE queue_unique_keys SET free_at = NULL WHERE kind = $1 AND unique_key = $2 
 
 -- name: paused
 SELECT queue FROM queue_paused
+
+-- name: refusals
+-- $1: the operation, $2: after this job, $3: those with this reason alone, $4: the most rows
+SELECT job_id, reason FROM queue_refusals
+WHERE operation_id = $1 AND job_id > $2 AND ($3 IS NULL OR reason = $3) ORDER BY job_id LIMIT $4

@@ -223,6 +223,23 @@ statements! {
     }
 }
 
+statements! {
+    /// The record of the administration. The files explain the values.
+    OperationStatements {
+        bounds: sql,
+        begin: sql,
+        advance: sql,
+        end: sql,
+        refuse: sql,
+        forgive: sql,
+        unattended: sql,
+        purge: script,
+        list: sql,
+        list_of_job: sql,
+        refusals: shared,
+    }
+}
+
 #[cfg(feature = "schedules")]
 statements! {
     /// Schedules. The files explain the values.

@@ -111,11 +111,11 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
     assert_eq!(jobs.iter().map(|j| j.id.get()).collect::<Vec<_>>(), ids[4..5]);
     // paused: nothing
     db.insert(&[job("a")]).await;
-    db.store.set_paused("default", true).await.unwrap();
+    db.store.set_paused("default", true, note()).await.unwrap();
     assert!(db.take(worker, 9).await.is_empty());
     assert!(db.store.claim(worker, std::slice::from_ref(&known), None).await.unwrap().is_empty());
     assert!(db.store.claim(worker, &[ask("a", 9), ask("b", 9)], None).await.unwrap().is_empty());
-    db.store.set_paused("default", false).await.unwrap();
+    db.store.set_paused("default", false, note()).await.unwrap();
     // a worker that is not alive: nothing
     assert!(db.take(worker + 1, 9).await.is_empty());
     db.expire(worker).await;

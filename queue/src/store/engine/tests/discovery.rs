@@ -30,7 +30,7 @@ async fn lanes_leave_out_what_is_not_served<DB: TestDb>(db: Db<DB>) {
         lane("foreign", "default", 0, None),
     ])
     .await;
-    db.store.set_paused("held", true).await.unwrap();
+    db.store.set_paused("held", true, note()).await.unwrap();
     let scope = |kinds: &[&str], queues: &[&str]| Scope {
         kinds: kinds.iter().map(|k| (*k).to_owned()).collect(),
         queues: queues.iter().map(|q| (*q).to_owned()).collect(),
@@ -62,7 +62,7 @@ async fn looks_go_on_behind_the_last_lane<DB: TestDb>(db: Db<DB>) {
     jobs.extend((0..90).map(|n| lane("b", format!("p{n}"), 0)));
     jobs.extend((0..300).map(|_| lane("b", "deep".into(), 0)));
     db.insert(&jobs).await;
-    db.store.set_paused("q050", true).await.unwrap();
+    db.store.set_paused("q050", true, note()).await.unwrap();
     let kinds = ["a", "b", "c", "none"].map(str::to_owned).to_vec();
     let scope = Scope { kinds, queues: vec![] };
     for most in [1, 2, 40, 333, 5_000] {

@@ -59,6 +59,9 @@ use super::dialect::Dialect;
 use super::driver::{Bind, Cells, execute, ids, rows};
 use super::migrate;
 use crate::error::Error;
+use crate::operations::{Action, Actor, Note};
+use crate::state::JobState;
+use crate::store::operations::{Change, Record};
 use crate::store::values::Destination::{Bury, Requeue};
 use crate::store::values::{
     Ask, AttemptOutcome, Claimed, End, Hold, Holding, Lane, NewJob, NewWorker, Reach, Rescued, Scope, Share, Start,
@@ -150,6 +153,18 @@ impl<DB: TestDb> Db<DB> {
         let start = |job: &Claimed| Start { hold: job.hold(), max_neighbours: None };
         let begun = self.store.started(worker, &jobs.iter().map(start).collect::<Vec<_>>()).await.unwrap();
         assert_eq!(begun.len(), jobs.len());
+    }
+
+    /// As the administration does.
+    async fn change(&self, action: Action, ids: &[i64]) -> Vec<i64> {
+        self.change_listed(action, ids, None).await
+    }
+
+    async fn change_listed(&self, action: Action, ids: &[i64], listed: Option<JobState>) -> Vec<i64> {
+        let args = ids.iter().map(|id| (*id, "{}".to_owned())).collect();
+        let record = Record::Note(note());
+        let change = Change { action, ids: ids.to_vec(), listed, spread: None, args, record };
+        self.store.change_jobs(change).await.unwrap().unwrap().0
     }
 
     async fn rescue(&self, limit: u32) -> Rescued {
@@ -268,4 +283,8 @@ async fn on_server<DB: TestDb, F: Future<Output = ()>>(
         assert!(Instant::now() < end, "{error}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+fn note() -> Note {
+    Note { by: Actor::new("test"), action: "test", details: "{}".to_owned(), job: None }
 }

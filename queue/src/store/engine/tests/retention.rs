@@ -11,7 +11,7 @@ async fn only_what_is_in_the_state_is_deleted<DB: TestDb>(db: Db<DB>) {
     let jobs = db.take(worker, 2).await;
     db.store.end(worker, &[done(&jobs[0])]).await.unwrap();
     assert_eq!(db.store.end(worker, &[buried(&jobs[1])]).await.unwrap(), [ids[1]]);
-    assert_eq!(db.store.send_back(&[ids[1]]).await.unwrap(), (vec![ids[1]], Vec::new()));
+    assert_eq!(db.change(Action::SendBack, &[ids[1]]).await, [ids[1]]);
     use crate::JobState::{Cancelled, Dead, Ready};
     assert!(db.store.delete(&ids, Some(Dead)).await.unwrap().is_empty());
     assert_eq!(db.store.delete(&ids, Some(Cancelled)).await.unwrap(), [ids[0]], "it is over");

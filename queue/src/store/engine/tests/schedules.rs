@@ -62,7 +62,7 @@ async fn fire<DB: TestDb>(db: &Db<DB>, by: &Scheduler, ahead: i64) -> usize {
 
 async fn a_tick_becomes_one_job<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    db.store.define(&definition("one", daily(), "a")).await.unwrap().unwrap();
+    db.store.define(&definition("one", daily(), "a"), note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 0).await, 0, "its next tick is computed");
     let seen = db.store.look(&by, &["a".to_owned()], 0).await.unwrap();
     assert!(seen.due.is_empty() && seen.orphans.is_empty());
@@ -92,7 +92,7 @@ async fn two_workers_fire_different_schedules<DB: TestDb>(db: Db<DB>) {
     let (one, other) = (scheduler(&db, "app").await, scheduler(&db, "app").await);
     let second = SqlStore::<DB>::new(db.pool.clone());
     for number in 0..40 {
-        db.store.define(&definition(&format!("s{number}"), daily(), "a")).await.unwrap().unwrap();
+        db.store.define(&definition(&format!("s{number}"), daily(), "a"), note()).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &one, 0).await, 0);
     let fire = async |store: &SqlStore<DB>, by: &Scheduler| {
@@ -116,7 +116,7 @@ async fn what_another_worker_fires_is_skipped<DB: TestDb>(db: Db<DB>) {
     }
     let by = scheduler(&db, "app").await;
     for number in 0..6 {
-        db.store.define(&definition(&format!("s{number}"), daily(), "a")).await.unwrap().unwrap();
+        db.store.define(&definition(&format!("s{number}"), daily(), "a"), note()).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &by, 0).await, 0);
     let mut due = db.store.look(&by, &["a".to_owned()], DAY).await.unwrap().due;
@@ -134,7 +134,7 @@ async fn what_another_worker_fires_is_skipped<DB: TestDb>(db: Db<DB>) {
 async fn a_refused_row_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     for name in ["b", "good", "z"] {
-        db.store.define(&definition(name, daily(), "a")).await.unwrap().unwrap();
+        db.store.define(&definition(name, daily(), "a"), note()).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &by, 0).await, 0);
     // one that is there already is decided
@@ -179,7 +179,7 @@ async fn trigger<DB: TestDb>(db: &Db<DB>, table: &str, condition: &str) {
 async fn a_trigger_that_refuses_one_job_keeps_no_other_from_firing<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     for (name, kind) in [("b", "it's"), ("good", "a"), ("z", "a")] {
-        db.store.define(&definition(name, daily(), kind)).await.unwrap().unwrap();
+        db.store.define(&definition(name, daily(), kind), note()).await.unwrap().unwrap();
     }
     assert_eq!(fire(&db, &by, 0).await, 0);
     trigger(&db, "queue_jobs", "NEW.kind = 'it''s'").await;
@@ -206,17 +206,17 @@ async fn a_declaration_that_the_database_refuses_keeps_no_other_out<DB: TestDb>(
 async fn a_pause_ends_with_its_schedule<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     let made = definition("made", daily(), "a");
-    db.store.define(&made).await.unwrap().unwrap();
-    db.store.change("made", Change::Pause).await.unwrap().unwrap();
-    db.store.define(&definition("made", Schedule::cron("@hourly").unwrap(), "a")).await.unwrap().unwrap();
+    db.store.define(&made, note()).await.unwrap().unwrap();
+    db.store.change("made", Change::Pause, note()).await.unwrap().unwrap();
+    db.store.define(&definition("made", Schedule::cron("@hourly").unwrap(), "a"), note()).await.unwrap().unwrap();
     assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 0), "a change ends no pause");
-    db.store.change("made", Change::Remove).await.unwrap().unwrap();
-    db.store.define(&made).await.unwrap().unwrap();
+    db.store.change("made", Change::Remove, note()).await.unwrap().unwrap();
+    db.store.define(&made, note()).await.unwrap().unwrap();
     assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 1));
     // the same for what code declares
     let declared: Arc<[Definition]> = [definition("code", daily(), "a")].into();
     db.store.converge(&by, &declared, "1").await.unwrap();
-    db.store.change("code", Change::Pause).await.unwrap().unwrap();
+    db.store.change("code", Change::Pause, note()).await.unwrap().unwrap();
     db.store.converge(&by, &Arc::from([]), "2").await.unwrap();
     db.store.converge(&by, &declared, "1").await.unwrap();
     let (row, _) = db.store.list("", 1).await.unwrap().remove(0);
@@ -227,16 +227,16 @@ async fn the_order_of_keys_is_no_change<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     let with = |args: &str| Definition { args: args.into(), ..definition("x", daily(), "a") };
     let (one, other) = (with(r#"{"a":1,"b":{"c":2,"d":3}}"#), with(r#"{"b":{"d":3,"c":2},"a":1}"#));
-    db.store.define(&one).await.unwrap().unwrap();
+    db.store.define(&one, note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 0).await, 0);
     let next = db.store.list("", 1).await.unwrap().remove(0).0.next_at;
     assert!(next > Some(0));
     let unchanged = async || db.store.list("", 1).await.unwrap().remove(0).0.next_at == next;
-    db.store.define(&other).await.unwrap().unwrap();
+    db.store.define(&other, note()).await.unwrap().unwrap();
     assert!(unchanged().await);
-    db.store.define(&with(r#"{"b":{"d":3,"c":2},"a":2}"#)).await.unwrap().unwrap();
+    db.store.define(&with(r#"{"b":{"d":3,"c":2},"a":2}"#), note()).await.unwrap().unwrap();
     assert!(!unchanged().await);
-    db.store.change("x", Change::Remove).await.unwrap().unwrap();
+    db.store.change("x", Change::Remove, note()).await.unwrap().unwrap();
     assert_eq!(db.store.converge(&by, &[one].into(), "1").await.unwrap().written, ["x"]);
     assert_eq!(db.store.converge(&by, &[other].into(), "2").await.unwrap().written, [""; 0]);
 }
@@ -244,11 +244,11 @@ async fn the_order_of_keys_is_no_change<DB: TestDb>(db: Db<DB>) {
 async fn a_job_by_hand_does_not_end_the_wait_for_the_last_one<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     let patient = Schedule::cron("@daily").unwrap().overlap(Overlap::Skip);
-    db.store.define(&definition("one", patient, "a")).await.unwrap().unwrap();
+    db.store.define(&definition("one", patient, "a"), note()).await.unwrap().unwrap();
     let by_hand = async || {
         // two at one moment of the clock would be the same tick
         tokio::time::sleep(Duration::from_millis(5)).await;
-        db.store.fire_by_hand("one", |_| 5).await.unwrap().unwrap()
+        db.store.fire_by_hand("one", |_| 5, note()).await.unwrap().unwrap()
     };
     // in any order: a tick waits for all of them
     let delete = async |id: i64| db.store.delete(&[id], None).await.unwrap();
@@ -277,17 +277,17 @@ async fn a_job_by_hand_does_not_end_the_wait_for_the_last_one<DB: TestDb>(db: Db
 async fn a_clock_that_was_ahead_silences_nothing_for_good<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
     for name in ["changed", "made again", "resumed", "silent"] {
-        db.store.define(&definition(name, daily(), "a")).await.unwrap().unwrap();
+        db.store.define(&definition(name, daily(), "a"), note()).await.unwrap().unwrap();
     }
     assert_eq!((fire(&db, &by, 0).await, fire(&db, &by, DAY).await), (0, 4));
     assert_eq!(fire(&db, &by, 2 * DAY).await, 4, "the clock is two days ahead");
     assert_eq!(fire(&db, &by, 0).await, 0);
     assert_eq!(db.store.silent().await.unwrap(), ["changed", "made again", "resumed", "silent"]);
-    db.store.define(&definition("changed", Schedule::cron("5 0 * * *").unwrap(), "a")).await.unwrap().unwrap();
-    db.store.change("made again", Change::Remove).await.unwrap().unwrap();
-    db.store.define(&definition("made again", daily(), "a")).await.unwrap().unwrap();
-    db.store.change("resumed", Change::Pause).await.unwrap().unwrap();
-    db.store.change("resumed", Change::Resume).await.unwrap().unwrap();
+    db.store.define(&definition("changed", Schedule::cron("5 0 * * *").unwrap(), "a"), note()).await.unwrap().unwrap();
+    db.store.change("made again", Change::Remove, note()).await.unwrap().unwrap();
+    db.store.define(&definition("made again", daily(), "a"), note()).await.unwrap().unwrap();
+    db.store.change("resumed", Change::Pause, note()).await.unwrap().unwrap();
+    db.store.change("resumed", Change::Resume, note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 0).await, 0, "their next ticks are computed");
     assert_eq!(db.store.silent().await.unwrap(), ["silent"]);
     // of the ticks of these two days, those that were fired while the clock was ahead are decided
@@ -298,7 +298,7 @@ async fn a_clock_that_was_ahead_silences_nothing_for_good<DB: TestDb>(db: Db<DB>
 
 async fn kinds_that_nobody_knows_are_marked<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    db.store.define(&definition("lost", daily(), "nobodys")).await.unwrap().unwrap();
+    db.store.define(&definition("lost", daily(), "nobodys"), note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 2 * DAY).await, 0);
     let seen = db.store.look(&by, &["a".to_owned()], 2 * DAY).await.unwrap();
     assert_eq!((seen.due.len(), seen.orphans.len()), (0, 1));
@@ -308,7 +308,7 @@ async fn kinds_that_nobody_knows_are_marked<DB: TestDb>(db: Db<DB>) {
     let (row, watched) = db.store.list("", 9).await.unwrap().remove(0);
     assert!(row.error.is_some() && !watched);
     // another worker knows it
-    db.store.define(&definition("known", daily(), "a")).await.unwrap().unwrap();
+    db.store.define(&definition("known", daily(), "a"), note()).await.unwrap().unwrap();
     let seen = db.store.look(&by, &["b".to_owned()], 2 * DAY).await.unwrap();
     assert!(!seen.orphans.is_empty());
     assert!(db.store.mark_orphans(&seen.orphans, 2 * DAY).await.unwrap().is_empty());
@@ -333,7 +333,7 @@ async fn the_latest_worker_decides<DB: TestDb>(db: Db<DB>) {
     let one = scheduler(&db, "app").await;
     let written = db.store.converge(&one, &old, "old").await.unwrap();
     assert_eq!(written.written, ["a", "b"]);
-    db.store.change("b", Change::Pause).await.unwrap().unwrap();
+    db.store.change("b", Change::Pause, note()).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_millis(5)).await;
     let two = scheduler(&db, "app").await;
     let done = db.store.converge(&two, &new, "new").await.unwrap();
@@ -360,13 +360,13 @@ async fn the_latest_worker_decides<DB: TestDb>(db: Db<DB>) {
     assert!(rows[1].0.paused_at.is_some(), "a pause survives");
     assert_eq!(fire(&db, &again, 0).await, 0);
     assert_eq!(fire(&db, &again, DAY).await, 1, "only `a`");
-    db.store.change("b", Change::Resume).await.unwrap().unwrap();
+    db.store.change("b", Change::Resume, note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &again, 0).await, 0, "nothing was missed in the pause");
 }
 
 async fn applications_keep_their_names<DB: TestDb>(db: Db<DB>) {
     let (one, other) = (scheduler(&db, "one").await, scheduler(&db, "other").await);
-    db.store.define(&definition("mine", daily(), "a")).await.unwrap().unwrap();
+    db.store.define(&definition("mine", daily(), "a"), note()).await.unwrap().unwrap();
     let declared = |names: &[&str]| names.iter().map(|name| definition(name, daily(), "a")).collect::<Arc<[_]>>();
     db.store.converge(&one, &declared(&["a", "mine"]), "1").await.unwrap();
     let done = db.store.converge(&other, &declared(&["a", "b"]), "2").await.unwrap();
@@ -388,28 +388,28 @@ async fn the_administration_changes_what_no_code_declares<DB: TestDb>(db: Db<DB>
     let by = scheduler(&db, "app").await;
     let declared: Arc<[Definition]> = [definition("code", daily(), "a")].into();
     db.store.converge(&by, &declared, "1").await.unwrap();
-    let refused = db.store.define(&definition("code", daily(), "a")).await.unwrap().unwrap_err();
+    let refused = db.store.define(&definition("code", daily(), "a"), note()).await.unwrap().unwrap_err();
     assert!(matches!(refused, NotThere::Declared(app) if app == "app"));
-    assert!(db.store.change("code", Change::Remove).await.unwrap().is_err());
-    assert!(matches!(db.store.change("none", Change::Pause).await.unwrap(), Err(NotThere::Unknown)));
+    assert!(db.store.change("code", Change::Remove, note()).await.unwrap().is_err());
+    assert!(matches!(db.store.change("none", Change::Pause, note()).await.unwrap(), Err(NotThere::Unknown)));
     let raw = Definition { max_retries: None, ..definition("it's", daily(), "it's") };
-    db.store.define(&raw).await.unwrap().unwrap();
-    let job = db.store.fire_by_hand("it's", |_| 5).await.unwrap().unwrap();
+    db.store.define(&raw, note()).await.unwrap().unwrap();
+    let job = db.store.fire_by_hand("it's", |_| 5, note()).await.unwrap().unwrap();
     assert_eq!(db.store.tick_of(job).await.unwrap().unwrap().2, "hand");
     assert_eq!(db.int("SELECT max_retries FROM queue_jobs").await, 5);
     assert_eq!(fire(&db, &by, 0).await, 0);
     assert_eq!(fire(&db, &by, DAY).await, 2);
     assert_eq!(db.int("SELECT COUNT(*) FROM queue_jobs WHERE max_retries = 7").await, 1, "the default of the kind");
-    db.store.change("it's", Change::Remove).await.unwrap().unwrap();
+    db.store.change("it's", Change::Remove, note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 2 * DAY).await, 1);
-    assert!(db.store.change("it's", Change::Pause).await.unwrap().is_err(), "it is gone");
-    db.store.define(&raw).await.unwrap().unwrap();
+    assert!(db.store.change("it's", Change::Pause, note()).await.unwrap().is_err(), "it is gone");
+    db.store.define(&raw, note()).await.unwrap().unwrap();
     assert_eq!(names(&db).await, [("code".to_owned(), false), ("it's".to_owned(), false)]);
 }
 
 async fn old_ticks_are_removed_with_their_jobs<DB: TestDb>(db: Db<DB>) {
     let by = scheduler(&db, "app").await;
-    db.store.define(&definition("one", daily(), "a")).await.unwrap().unwrap();
+    db.store.define(&definition("one", daily(), "a"), note()).await.unwrap().unwrap();
     assert_eq!(fire(&db, &by, 0).await, 0);
     for ahead in 1..4 {
         assert_eq!(fire(&db, &by, ahead * DAY).await, 1);
@@ -423,7 +423,7 @@ async fn old_ticks_are_removed_with_their_jobs<DB: TestDb>(db: Db<DB>) {
     assert_eq!(db.store.purge_ticks(hour, 9).await.unwrap(), 0, "its job is in the history");
     db.store.delete(&[jobs[0].id.get()], None).await.unwrap();
     assert_eq!(db.store.purge_ticks(hour, 9).await.unwrap(), 1);
-    db.store.change("one", Change::Remove).await.unwrap().unwrap();
+    db.store.change("one", Change::Remove, note()).await.unwrap().unwrap();
     db.sql(format!("UPDATE queue_schedules SET retired_at = {old}")).await;
     db.store.purge_ticks(hour, 9).await.unwrap();
     assert_eq!(names(&db).await.len(), 1, "it has ticks");

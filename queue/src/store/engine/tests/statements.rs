@@ -186,15 +186,15 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     snapshot.section("rescue");
 
     let (id, all) = (jobs[1].id.get(), [1, 2, 3, 4, 5, 6, 7, 8]);
-    db.store.run_now(&[id]).await.unwrap();
+    db.change_listed(Action::Retry, &[id], Some(JobState::Scheduled)).await;
     snapshot.section("run now");
-    db.store.reschedule(&[id], 0).await.unwrap();
+    db.change(Action::Reschedule(chrono::DateTime::UNIX_EPOCH), &[id]).await;
     snapshot.section("reschedule");
-    db.store.edit(id.into(), "{}").await.unwrap();
+    db.change(Action::Edit(Default::default()), &[id]).await;
     snapshot.section("edit");
-    db.store.cancel(&[id], "why").await.unwrap();
+    db.change(Action::Cancel, &[id]).await;
     snapshot.section("cancel");
-    db.store.send_back(&[jobs[2].id.get()]).await.unwrap();
+    db.change(Action::SendBack, &[jobs[2].id.get()]).await;
     snapshot.section("send back");
     tokio::time::sleep(Duration::from_millis(5)).await;
     db.store.purge(Duration::from_millis(1), 100, false).await.unwrap();

@@ -231,7 +231,8 @@ SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM last_ones
 
 -- name: pause
 -- Not INSERT IGNORE, which would truncate an overlong name.
-INSERT INTO queue_paused (queue) VALUES ($1) ON DUPLICATE KEY UPDATE paused_at = paused_at
+INSERT INTO queue_paused (queue) SELECT $1 FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM queue_paused WHERE queue = $1)
+ON DUPLICATE KEY UPDATE paused_at = queue_paused.paused_at
 
 -- name: run_now
 -- step: find
