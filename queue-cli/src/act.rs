@@ -157,7 +157,7 @@ async fn count(admin: &Admin, verb: Verb, query: &Query) -> Result<(usize, Vec<J
             number += page.items.len();
             samples.extend(page.items.into_iter().take(SAMPLES));
             let Some(next) = page.next else { break };
-            filter = filter.after(next);
+            filter = filter.before(next);
         }
     }
     samples.sort_by_key(|job| job.id);

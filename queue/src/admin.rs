@@ -102,11 +102,31 @@ impl Admin {
         Ok(page)
     }
 
-    /// Lists jobs by ascending id, one page at a time. Takes two minutes at most.
+    /// Searches for jobs, newest first, until the page is full. However many jobs there are, it looks at 50,000 rows at
+    /// most, and for about 200 milliseconds. Then it answers with what it has found, and [how far](Page::back_to) it
+    /// looked. So a page may have no items although there are more: [`Page::complete`] tells.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Admin, Filter};
+    ///
+    /// let (admin, mut filter) = (Admin::new(&pool), Filter::new().error("timed out"));
+    /// loop {
+    ///     let page = admin.jobs(&filter).await?;
+    ///     for job in page.items {
+    ///         println!("{} {}: {}", job.id, job.kind, job.state);
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     filter = filter.before(next);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Database`].
     pub async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
-        let mut page = self.store.jobs(filter).await?;
-        page.items.retain(|job| filter.has(job));
-        Ok(page)
+        self.store.jobs(filter).await
     }
 
     /// Reads one job with its arguments, result and attempts. `None` if there is no such job.
@@ -432,23 +452,18 @@ impl Admin {
         }
     }
 
-    /// Walks all matching jobs by id. Its statements are bounded, so that no lock is held for long.
-    async fn all(&self, mut filter: Filter, operation: Operation) -> Result<u64, Error> {
+    /// Walks all matching jobs by ascending id. Its statements are bounded, so that no lock is held for long.
+    async fn all(&self, filter: Filter, operation: Operation) -> Result<u64, Error> {
         let most = filter.limit.map_or(u64::MAX, u64::from);
-        let (mut changed, mut missed) = (0, Vec::new());
-        while changed < most {
-            let left = u32::try_from(most - changed).unwrap_or(MAX_PAGE).min(MAX_PAGE);
-            // of a group, a page may have few jobs
-            filter.limit = Some(if filter.group.is_some() { MAX_PAGE } else { left });
-            let page = self.store.jobs(&filter).await?;
-            let fits = page.items.iter().filter(|job| operation.applies_to(job.state) && filter.has(job));
-            let ids: Vec<i64> = fits.map(|job| job.id.get()).take(left as usize).collect();
+        let (mut changed, mut missed, mut after) = (0, Vec::new(), Some(i64::MIN));
+        while let Some(from) = after.filter(|_| changed < most) {
+            let left = usize::try_from(most - changed).unwrap_or(usize::MAX);
+            let walked = self.store.walk(&filter, from, i64::MAX).await?;
+            let fits = walked.jobs.iter().filter(|job| operation.applies_to(job.state));
+            let ids: Vec<i64> = fits.map(|job| job.id.get()).take(left).collect();
             changed += self.step(&ids, &operation, filter.state, &mut missed).await?;
-            let rest = ids.last().filter(|_| ids.len() == left as usize).map(|id| JobId::from(*id));
-            match rest.or(page.next) {
-                Some(next) => filter = filter.after(next),
-                None => break,
-            }
+            // if some of these did not change, others may
+            after = ids.last().copied().filter(|_| ids.len() == left).or(walked.next);
         }
         let patience = Instant::now() + PATIENCE;
         while !missed.is_empty() && changed < most {
