@@ -145,24 +145,26 @@ async fn each(admin: &Admin, screen: &Screen, verb: Verb, ids: &[JobId]) -> Resu
     code.map_or(Ok(()), |code| Err(Failure::new(code, "")))
 }
 
-/// How many jobs the verb would change, up to a limit, and the first of them.
+/// How many jobs the verb would change, up to a limit, and the first of them. None of these if they are not known.
 async fn count(admin: &Admin, verb: Verb, query: &Query) -> Result<(usize, Vec<JobRow>), Failure> {
-    let most = query.first.map_or(COUNTED, |first| COUNTED.min(first as usize));
+    let first = query.first.map_or(usize::MAX, |first| first as usize);
     let (mut number, mut samples, (_, _, states)) = (0, Vec::new(), verb.words());
     for &state in states.iter().filter(|state| query.state.is_none_or(|only| only == **state)) {
-        let mut filter = query.filter.clone().state(state);
-        while number < most {
-            let size = u32::try_from(most - number).unwrap_or(PAGE).min(PAGE);
-            let page = admin.jobs(&filter.clone().limit(size)).await?;
+        let mut filter = query.filter.clone().state(state).limit(PAGE);
+        while number < COUNTED {
+            let page = admin.jobs(&filter).await?;
             number += page.items.len();
-            samples.extend(page.items.into_iter().take(SAMPLES));
+            samples.extend(page.items);
+            samples.sort_by_key(|job| job.id);
+            samples.truncate(SAMPLES.min(first));
             let Some(next) = page.next else { break };
-            filter = filter.after(next);
+            filter = filter.before(next);
         }
     }
-    samples.sort_by_key(|job| job.id);
-    samples.truncate(SAMPLES);
-    Ok((number, samples))
+    if number >= COUNTED && first < COUNTED {
+        samples.clear();
+    }
+    Ok((number.min(COUNTED).min(first), samples))
 }
 
 async fn all(admin: &Admin, screen: &Screen, verb: Verb, query: &Query, ask: bool) -> Result<(), Failure> {
@@ -177,7 +179,9 @@ async fn all(admin: &Admin, screen: &Screen, verb: Verb, query: &Query, ask: boo
         let counted = if more { format!("{} or more jobs", thousands(number as u64)) } else { jobs(number as u64) };
         let until = if let Verb::Reschedule(time) = verb { format!(" to {}", exact(time)) } else { String::new() };
         let question = format!("This will {name} {counted}{until}, on {}. Go on?", screen.database);
-        screen.say(&table(&samples, query, screen));
+        if !samples.is_empty() {
+            screen.say(&table(&samples, query, screen));
+        }
         if !screen.agrees(&question) {
             return Err(Failure::new(1, "nothing was done"));
         }

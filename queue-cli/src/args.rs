@@ -30,17 +30,17 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// What is wrong, worst first, and how deep the queues are
     Status,
-    /// Jobs by id: `queue list state:dead kind:send_email since:2h`
+    /// Jobs, newest first: `queue list state:dead kind:send_email since:2h`
     List {
         /// Words that must all match: state:dead kind:send_email queue:mail attempt:>3 error:"timed out" since:2h
-        /// before:2026-11-28 failed-since:20m failed-before:1h retrying group:3f9a1b2c
+        /// before:2026-11-28 failed-since:20m failed-before:1h retrying worker:7 args.order.id:42 group:3f9a1b2c
         query: Vec<String>,
         /// How many jobs, at most 1,000
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
-        /// Only ids above this one
+        /// Only ids below this one
         #[arg(long, value_name = "ID")]
-        after: Option<JobId>,
+        before: Option<JobId>,
     },
     /// One job: its attempts, arguments and result
     Show { id: JobId },

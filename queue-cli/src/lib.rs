@@ -130,7 +130,7 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
     let done = match (command, chosen) {
         (_, Some(chosen)) => act::act(admin, screen, verb, chosen).await,
         (Command::Status, _) => look::status(admin, screen).await,
-        (Command::List { query, limit, after }, _) => look::list(admin, screen, &query, limit, after).await,
+        (Command::List { query, limit, before }, _) => look::list(admin, screen, &query, limit, before).await,
         (Command::Show { id }, _) => look::show(admin, screen, id).await,
         (Command::Errors { group }, _) => look::errors(admin, screen, group.as_deref()).await,
         (Command::Why { id: Some(id) }, _) => look::why(admin, screen, id).await,

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::findings::{self, World};
 use crate::query::Query;
 use crate::screen::Screen;
-use crate::text::{Table, Tone, clean, count, cut, duration, first_line, nearest, quoted, thousands};
+use crate::text::{Table, Tone, clean, count, cut, duration, first_line, jobs, nearest, quoted, thousands};
 
 /// So many attempts of a job are shown.
 const ATTEMPTS: usize = 20;
@@ -87,23 +87,29 @@ pub(crate) async fn list(
     screen: &Screen,
     words: &[String],
     limit: u32,
-    after: Option<JobId>,
+    before: Option<JobId>,
 ) -> Result<(), Failure> {
     let query = Query::parse(words, screen.look.now)?;
     let filter = query.filter.clone().limit(limit);
-    let page = admin.jobs(&after.map_or_else(|| filter.clone(), |after| filter.clone().after(after))).await?;
+    let page = admin.jobs(&before.map_or_else(|| filter.clone(), |before| filter.clone().before(before))).await?;
     match (screen.json, page.items.is_empty()) {
         (true, _) => page.items.iter().try_for_each(|job| screen.object(job))?,
         (_, false) => screen.out(&table(&page.items, &query, screen))?,
-        (_, true) => {
-            let more = if after.is_some() { " more" } else { "" };
+        (_, true) if page.complete => {
+            let more = if before.is_some() { " more" } else { "" };
             screen.say(&format!("No{more} job matches.\n{}", slips(admin, &query).await?));
         }
+        (_, true) => screen.say(&slips(admin, &query).await?),
     }
     if let Some(next) = page.next {
+        let found = if page.items.is_empty() { "No job yet".to_owned() } else { jobs(page.items.len() as u64) };
+        let back = page.back_to.map_or_else(String::new, |time| format!(" back to {}", screen.look.time(time)));
         let words: String = words.iter().map(|word| quoted(word) + " ").collect();
         let limit = if limit == 100 { String::new() } else { format!("--limit {limit} ") };
-        screen.say(&format!("There are more: queue list {words}{limit}--after {next}\n"));
+        screen.say(&format!(
+            "{found}, searched{back} ({} looked at). Go on: queue list {words}{limit}--before {next}\n",
+            jobs(page.searched),
+        ));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use queue::admin::Filter;
 use crate::text::nearest;
 
 /// What each word takes, as an example.
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 13] = [
     ("state", "state:dead"),
     ("kind", "kind:send_email"),
     ("queue", "queue:mail"),
@@ -18,6 +18,8 @@ const WORDS: [(&str, &str); 11] = [
     ("failed-since", "failed-since:20m"),
     ("failed-before", "failed-before:1h"),
     ("retrying", "retrying"),
+    ("worker", "worker:7"),
+    ("args", "args.order.id:42"),
     ("group", "group:3f9a1b2c"),
 ];
 
@@ -81,19 +83,28 @@ impl Query {
                 )
             }
             "error" => filter.error(value),
+            "worker" => filter
+                .worker(value.parse().map_err(|_| format!("`{value}` is not the id of a worker: `queue workers`"))?),
             "group" if value.bytes().all(|it| it.is_ascii_hexdigit()) => filter.group(value.to_lowercase()),
             "group" => return Err(format!("`{value}` is not a group: `queue errors` lists them")),
             "since" => filter.enqueued_since(time()?),
             "before" => filter.enqueued_before(time()?),
             "failed-since" => filter.failed_since(time()?),
             "failed-before" => filter.failed_before(time()?),
-            _ => return Err(unknown(name)),
+            _ => match name.strip_prefix("args.").filter(|path| !path.is_empty()) {
+                Some(path) => filter.arg(path, value),
+                None if name.trim_end_matches('.') == "args" => {
+                    return Err(format!("`{word}` lacks the name of an argument: write args.order.id:42"));
+                }
+                None => return Err(unknown(name)),
+            },
         })
     }
 }
 
 fn unknown(word: &str) -> String {
-    match nearest(word, WORDS.map(|(name, _)| name)) {
+    // of `arg.order.id`, the first name
+    match nearest(word.split('.').next().unwrap_or(word), WORDS.map(|(name, _)| name)) {
         Some(near) => format!("`{word}` is not a word of a query; did you mean `{near}`?"),
         None => {
             let examples = WORDS.map(|(_, example)| example).join("  ");
@@ -171,10 +182,12 @@ mod tests {
         let expected = Filter::new().state(JobState::Dead).kind("send_email").queue("mail").min_attempt(4);
         let expected = expected.error("timed out").enqueued_since(now() - TimeDelta::hours(2)).retrying();
         let query = query.expect("a query");
-        assert_eq!((format!("{:?}", query.filter), query.words), (format!("{expected:?}"), 7));
+        assert_eq!((query.filter, query.words), (expected, 7));
         for (_, example) in WORDS {
             assert_eq!(parse(example).map(|query| query.words), Ok(1), "{example}");
         }
+        let query = parse("worker:7 args.order.id:42 args.to:\"a b:c\"").expect("a query");
+        assert_eq!(query.filter, Filter::new().worker(7).arg("order.id", "42").arg("to", "a b:c"));
         assert_eq!(parse(" ").map(|query| query.words), Ok(0));
     }
 
@@ -185,7 +198,10 @@ mod tests {
         assert_eq!(message("state:daed"), "`daed` is not a state; did you mean `dead`?");
         assert_eq!(message("dead"), "`dead` is not a word of a query; did you mean `state:dead`?");
         assert!(message("state:x").contains("write one of scheduled"));
-        assert!(message("worker:7").contains("there are: state:dead"));
+        assert!(message("colour:red").contains("there are: state:dead"));
+        assert_eq!(message("arg.to:x"), "`arg.to` is not a word of a query; did you mean `args`?");
+        assert!(message("args:x").contains("write args.order.id:42") && message("args.:x").contains("lacks the name"));
+        assert!(message("worker:mail").contains("queue workers"));
         assert_eq!(message("kind:"), "`kind:` lacks a value");
         assert!(message("attempt:3").contains("attempt:>=3"));
         assert!(message("since:soon").contains("write 2h"));

@@ -123,11 +123,31 @@ impl Admin {
         Ok(page)
     }
 
-    /// Lists jobs by ascending id, one page at a time. Takes two minutes at most.
+    /// Searches for jobs, newest first, until the page is full. However many jobs there are, it looks at 50,000 rows at
+    /// most, and for about 200 milliseconds. Then it answers with what it has found, and [how far](Page::back_to) it
+    /// looked. So a page may have no items although there are more: [`Page::complete`] tells.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Admin, Filter};
+    ///
+    /// let (admin, mut filter) = (Admin::new(&pool), Filter::new().error("timed out"));
+    /// loop {
+    ///     let page = admin.jobs(&filter).await?;
+    ///     for job in page.items {
+    ///         println!("{} {}: {}", job.id, job.kind, job.state);
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     filter = filter.before(next);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Database`].
     pub async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
-        let mut page = self.store.jobs(filter).await?;
-        page.items.retain(|job| filter.has(job));
-        Ok(page)
+        self.store.jobs(filter).await
     }
 
     /// Reads one job with its arguments, result and attempts. `None` if there is no such job.

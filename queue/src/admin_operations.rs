@@ -14,7 +14,7 @@ use crate::operations::{Action, Operation, Progress, RefusedJob, Spread, Task};
 use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
 use crate::store::operations::{Change, LOCKED, Record, Refused, Saved};
-use crate::store::view::{Filter, JobRow, MAX_PAGE};
+use crate::store::view::{Filter, JobRow};
 
 /// How long a change tries again to reach a job that is locked.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -112,7 +112,7 @@ impl Admin {
         let task = self.task(action, filter).await?;
         let (began, mut found, mut samples, mut after) = (Instant::now(), 0, Vec::new(), i64::MIN);
         let count = loop {
-            let walked = walk(&*self.store, &task.filter, after, task.upto).await?;
+            let walked = self.store.walk(&task.filter, after, task.upto).await?;
             let wanted: Vec<JobRow> = walked.jobs.into_iter().filter(|job| task.wants(job)).collect();
             found += wanted.len();
             samples.extend(wanted.into_iter().take(SHOWN - samples.len()));
@@ -233,7 +233,7 @@ impl Run<'_> {
     /// Walks all jobs by id. False: somebody has stopped it, or goes on with it.
     async fn all(&self, at: &mut i64, changed: &mut u64) -> Result<bool, Error> {
         while *at < self.task.upto && self.task.left(*changed) > 0 {
-            let walked = walk(self.store, &self.task.filter, *at, self.task.upto).await?;
+            let walked = self.store.walk(&self.task.filter, *at, self.task.upto).await?;
             let left = self.task.left(*changed);
             let wanted = walked.jobs.iter().filter(|job| self.task.wants(job)).map(|job| job.id.get());
             let ids: Vec<i64> = wanted.take(left).collect();
@@ -298,19 +298,6 @@ impl Run<'_> {
         }
         Ok(Some(changed.len() as u64))
     }
-}
-
-/// Some of the jobs that match, by id.
-struct Walked {
-    jobs: Vec<JobRow>,
-    /// Where it goes on. `None`: nowhere.
-    next: Option<i64>,
-}
-
-async fn walk(store: &dyn AdminStore, filter: &Filter, after: i64, upto: i64) -> Result<Walked, Error> {
-    let page = store.jobs(&filter.clone().after(after.into()).limit(MAX_PAGE)).await?;
-    let next = page.next.map(JobId::get).filter(|next| *next < upto);
-    Ok(Walked { jobs: page.items, next })
 }
 
 /// Why an action did not change this job.

@@ -44,7 +44,7 @@ use crate::store::values::{
     Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Rescued, Scope, Share, Start,
     WorkerId,
 };
-use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, Walked, WorkerInfo};
 use crate::why::Facts;
 
 /// Its effect lasts until it is dropped.
@@ -265,6 +265,10 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
 
     /// See [`crate::admin::Admin::jobs`].
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error>;
+
+    /// The matching jobs with the lowest ids above `after`, up to `upto`. It looks at a bounded number of rows, so there
+    /// may be none although there is a [`next`](Walked::next).
+    async fn walk(&self, filter: &Filter, after: i64, upto: i64) -> Result<Walked, Error>;
 
     /// See [`crate::admin::Admin::job`].
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error>;

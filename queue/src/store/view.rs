@@ -1,7 +1,10 @@
 //! What [`Admin`](crate::admin::Admin) returns about jobs, queues and workers, and how its callers select jobs.
 
+use std::collections::{BTreeMap, HashMap};
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::failures::group_of;
 use crate::state::{JobId, JobState};
@@ -150,21 +153,37 @@ pub struct WorkerInfo {
     pub running: u64,
 }
 
-/// One page of a list.
+/// One page of a list, and how far the search for it went.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// The items in ascending order of their ids.
+    /// The items, newest first: in descending order of their ids.
     pub items: Vec<T>,
-    /// The argument of [`Filter::after`] for the next page. `None` on the last page.
+    /// The argument of [`Filter::before`] for the next page, also if this one has no items. `None` if it is
+    /// [`complete`](Self::complete).
     pub next: Option<JobId>,
+    /// How many rows the search looked at.
+    pub searched: u64,
+    /// How far back it looked: when the job [`next`](Self::next) was enqueued, or the oldest job if there is no next.
+    /// `None`: there was no row.
+    pub back_to: Option<DateTime<Utc>>,
+    /// Whether the search has looked at everything that could match. If not, there may be more.
+    pub complete: bool,
+}
+
+/// A part of a walk over all matching jobs.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    /// In ascending order of their ids, [`MAX_PAGE`] at most.
+    pub(crate) jobs: Vec<JobRow>,
+    /// Where to go on. `None`: nothing is above.
+    pub(crate) next: Option<i64>,
 }
 
 /// Selects the jobs to list or change: those that match all conditions set.
 ///
-/// A list is read in order of the ids. A page of a kind or queue that is rare among many millions of jobs reads many
-/// rows, for two minutes at most. Call [`after`](Self::after) to start closer to its jobs. Conditions on errors and
-/// failures look up the attempts of each job that they meet.
+/// A list begins with the newest job. See [`Admin::jobs`](crate::admin::Admin::jobs) for how far it looks. As JSON, a
+/// filter has one field for each condition that is set.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -177,23 +196,43 @@ pub struct Page<T> {
 /// # assert_eq!(sent_back, 0);
 /// # Ok(()) }
 /// ```
+// one that another version wrote must not match more than it says
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Filter {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<JobState>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) retrying: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) min_attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) enqueued_since: Option<DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) enqueued_before: Option<DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failed_since: Option<DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failed_before: Option<DateTime<Utc>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worker: Option<i64>,
+    /// Values by path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) args: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
-    pub(crate) after: Option<JobId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<JobId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<u32>,
-    /// Limits the states if `state` is not set.
+    /// Limits the states if `state` is not set. It belongs to an operation.
+    #[serde(skip)]
     pub(crate) among: Among,
 }
 
@@ -286,19 +325,49 @@ impl Filter {
         self
     }
 
-    /// Selects only jobs that fail in this way: see [`FailureGroup::group`](crate::admin::FailureGroup::group), whose first
-    /// digits are enough. Each job
-    /// that matches the other conditions is read, so add its kind and state. A page of a list has fewer jobs, or none.
+    /// Selects only jobs that this worker holds, or held when they ended.
+    #[must_use]
+    pub fn worker(mut self, id: i64) -> Self {
+        self.worker = Some(id);
+        self
+    }
+
+    /// Selects only jobs with this argument. A path leads into objects by name and into lists by number, such as
+    /// `order.items.0`. A string is compared by its content, and a number, `true`, `false` or `null` as it is written.
+    /// Objects and lists match no value. Several arguments must all match.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Admin, Filter};
+    /// use queue::{Job, job};
+    ///
+    /// #[job]
+    /// async fn send_email(to: String, order: u64) {}
+    ///
+    /// let id = SendEmail::new("ada@example.org", 42).enqueue(&pool).await?;
+    /// let found = Admin::new(&pool).jobs(&Filter::new().arg("to", "ada@example.org").arg("order", "42")).await?;
+    /// assert_eq!(found.items[0].id, id);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn arg(mut self, path: impl Into<String>, value: impl Into<String>) -> Self {
+        self.args.insert(path.into(), value.into());
+        self
+    }
+
+    /// Selects only jobs that fail in this way: see [`FailureGroup::group`](crate::admin::FailureGroup::group), whose
+    /// first digits are enough.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// Selects only ids above this one, for the next page.
+    /// Selects only ids below this one: [`Page::next`], for the next page.
     #[must_use]
-    pub fn after(mut self, id: JobId) -> Self {
-        self.after = Some(id);
+    pub fn before(mut self, id: JobId) -> Self {
+        self.before = Some(id);
         self
     }
 
@@ -321,6 +390,23 @@ impl Filter {
         self.group.as_ref().is_none_or(|group| job.error.is_some() && of(job).starts_with(&**group))
     }
 
+    /// The longest text that fitting arguments contain, unless some of their text is written as `\u…`. `None`: any
+    /// arguments fit.
+    pub(crate) fn needle(&self) -> Option<&str> {
+        let may_be_escaped = |char: char| matches!(char, '"' | '\\' | '/') || char.is_control();
+        self.args.values().flat_map(|value| value.split(may_be_escaped)).max_by_key(|part| part.len())
+    }
+
+    /// Whether arguments have all the values.
+    pub(crate) fn fits(&self, args: &str) -> bool {
+        self.args.iter().all(|(path, value)| text_at(args, path).is_some_and(|text| text == *value))
+    }
+
+    /// The highest id.
+    pub(crate) fn top(&self) -> i64 {
+        self.before.map_or(i64::MAX, |id| id.get().saturating_sub(1))
+    }
+
     pub(crate) fn page(&self) -> u32 {
         self.limit.unwrap_or(100).clamp(1, MAX_PAGE)
     }
@@ -328,3 +414,71 @@ impl Filter {
 
 /// The largest page, and the most jobs that one statement of a bulk operation changes.
 pub(crate) const MAX_PAGE: u32 = 1000;
+
+/// The value at a path of names and numbers: the content of a string, or anything else but a list or object as it is
+/// written. `None`: there is none, or this is not JSON.
+fn text_at(json: &str, path: &str) -> Option<String> {
+    let mut at: &RawValue = serde_json::from_str(json).ok()?;
+    for name in path.split('.') {
+        at = match at.get().as_bytes().first() {
+            Some(b'{') => serde_json::from_str::<HashMap<String, &RawValue>>(at.get()).ok()?.remove(name)?,
+            Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(at.get()).ok()?.get(name.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    match at.get().as_bytes().first() {
+        Some(b'"') => serde_json::from_str(at.get()).ok(),
+        Some(b'{' | b'[') => None,
+        _ => Some(at.get().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_leads_to_a_text() {
+        let json = r#" {"a": "x\u00e9\ud83d\ude00", "b": {"c": [1, 2.50, {"d": true}], "": null}, "e": -1e400, "f": "\ud800"} "#;
+        for (path, text) in [
+            ("a", Some("xé😀")),
+            ("b.c.1", Some("2.50")),
+            ("b.c.2.d", Some("true")),
+            ("b.", Some("null")),
+            ("e", Some("-1e400")),
+            ("f", None),
+            ("b", None),
+            ("b.c", None),
+            ("b.c.3", None),
+            ("b.c.x", None),
+            ("a.b", None),
+            ("g", None),
+        ] {
+            assert_eq!(text_at(json, path).as_deref(), text, "{path}");
+        }
+        assert_eq!(["", "{", "{a: 1}", "7", "[1]"].map(|json| text_at(json, "a")), [const { None }; 5]);
+        assert_eq!(text_at(r#"{"a": 1, "a": 2}"#, "a").as_deref(), Some("2"), "as handlers read it");
+    }
+
+    #[test]
+    fn the_needle_is_in_all_arguments_that_fit() {
+        let needle = |value| Filter::new().arg("a", "b").arg("c", value).needle().map(str::to_owned);
+        assert_eq!(needle("x\"yy/zé").as_deref(), Some("zé"));
+        assert_eq!((Filter::new().needle(), Filter::new().arg("a", "").needle()), (None, Some("")));
+    }
+
+    #[test]
+    fn a_filter_is_kept_as_json() {
+        let filter = Filter::new().state(JobState::Dead).kind("a").worker(7).arg("order.id", "42").before(9.into());
+        let json = r#"{"kind":"a","state":"dead","worker":7,"args":{"order.id":"42"},"before":9}"#;
+        assert_eq!(serde_json::to_string(&filter).expect("JSON"), json);
+        assert_eq!(serde_json::from_str::<Filter>(json).expect("a filter"), filter);
+        assert_eq!(serde_json::to_string(&Filter::new()).expect("JSON"), "{}");
+        let all = Filter::new().queue("q").retrying().min_attempt(2).error("e").group("f").limit(3);
+        let all = all.enqueued_since(DateTime::UNIX_EPOCH).enqueued_before(DateTime::UNIX_EPOCH);
+        let all = all.failed_since(DateTime::UNIX_EPOCH).failed_before(DateTime::UNIX_EPOCH);
+        let json = serde_json::to_string(&all).expect("JSON");
+        assert_eq!(serde_json::from_str::<Filter>(&json).expect("a filter"), all);
+        assert!(serde_json::from_str::<Filter>(r#"{"kind":"a","colour":"red"}"#).is_err(), "it would match more");
+    }
+}

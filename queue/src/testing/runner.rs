@@ -219,14 +219,14 @@ impl Runner {
     pub(super) async fn waiting<J: Job>(&self) -> Result<Vec<JobDetail>, Error> {
         let mut all = Vec::new();
         for kind in std::iter::once(&J::KIND).chain(J::ALIASES) {
-            let mut filter = Filter { among: Among::Unfinished, ..Filter::new().kind(*kind) };
-            loop {
-                let page = self.store.jobs(&filter).await?;
-                for job in page.items.iter().filter(|job| job.state != JobState::Running) {
+            let filter = Filter { among: Among::Unfinished, ..Filter::new().kind(*kind) };
+            let mut after = Some(i64::MIN);
+            while let Some(from) = after {
+                let walked = self.store.walk(&filter, from, i64::MAX).await?;
+                for job in walked.jobs.iter().filter(|job| job.state != JobState::Running) {
                     all.extend(self.store.job(job.id).await?);
                 }
-                let Some(next) = page.next else { break };
-                filter = filter.after(next);
+                after = walked.next;
             }
         }
         all.sort_by_key(|job| job.job.id);

@@ -1,8 +1,12 @@
 //! What the administration reads: a single statement, or several whose order makes them agree.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use crate::error::{Doing as _, Error};
 use crate::failures::{CHARS, Counted, Failures};
@@ -12,9 +16,11 @@ use crate::state::{JobId, JobState};
 use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Bind, Cells, read, rows};
+use crate::store::engine::driver::{Bind, Cells, MOST_ARGS, read, rows};
 use crate::store::engine::gauges;
-use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{
+    Among, Attempt, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, Walked, WorkerInfo,
+};
 use crate::why::Facts;
 
 #[async_trait]
@@ -32,11 +38,20 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
     }
 
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
-        // a page of rare jobs may read many rows
-        self.run_within(COUNT_LIMIT, Via::Pool, Mode::Read, "cannot list jobs", filter.clone(), |conn, filter| {
+        let doing = "cannot list jobs";
+        // a slice may be slow, as when it is read from a cold disk
+        let page = self.run_within(COUNT_LIMIT, Via::Pool, Mode::Read, doing, filter.clone(), |conn, filter| {
             page::<DB>(conn, filter).boxed()
-        })
-        .await
+        });
+        page.await
+    }
+
+    async fn walk(&self, filter: &Filter, after: i64, upto: i64) -> Result<Walked, Error> {
+        let (doing, args) = ("cannot find the jobs", (filter.clone(), after, upto));
+        let walked = self.run_within(COUNT_LIMIT, Via::Pool, Mode::Read, doing, args, |conn, (filter, after, upto)| {
+            walk::<DB>(conn, filter, *after, *upto).boxed()
+        });
+        walked.await
     }
 
     async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
@@ -112,24 +127,145 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
     }
 }
 
-/// Each table returns its first rows by id. The first of all these form the page.
+/// A search looks at slices of rows: a first one, and then larger ones as long as they are quick.
+const SLICE: i64 = 10_000;
+/// It ends after so many rows, or so much time, whether or not it has found anything.
+const MOST: i64 = 50_000;
+const BUDGET: Duration = Duration::from_millis(200);
+
+/// The newest matching jobs, from the filter's highest id back.
+async fn page<DB: Dialect>(conn: &mut DB::Connection, filter: &Filter) -> Result<Page<JobRow>, sqlx::Error> {
+    /// A slice is quick if it takes no longer than this more than the first, which is small.
+    const QUICK: Duration = Duration::from_millis(10);
+    let (size, began, mut first) = (filter.page() as usize, Instant::now(), None);
+    // the extra row tells whether there is another page
+    let (mut from, mut rows) = (filter.top(), size as i64 + 1);
+    let mut page = Page { items: Vec::new(), next: None, searched: 0, back_to: None, complete: false };
+    loop {
+        let begin = Instant::now();
+        let slice = slice::<DB>(conn, filter, Way::Back, from, rows).await?;
+        let took = begin.elapsed();
+        page.searched += slice.rows.unsigned_abs();
+        page.back_to = slice.back_to.or(page.back_to);
+        page.next = slice.edge.map(JobId::from);
+        page.items.extend(slice.jobs.into_iter().rev());
+        if page.items.len() > size {
+            page.items.truncate(size);
+            (page.next, page.back_to) = page.items.last().map(|last| (last.id, last.enqueued_at)).unzip();
+        }
+        let left = MOST - page.searched.cast_signed();
+        match slice.edge {
+            Some(edge) if page.items.len() < size && left > 0 && began.elapsed() < BUDGET => {
+                from = edge.saturating_sub(1)
+            }
+            _ => break,
+        }
+        if took < *first.get_or_insert(took) + QUICK {
+            rows = (rows * 8).min(SLICE);
+        }
+        rows = rows.min(left);
+    }
+    page.complete = page.next.is_none();
+    Ok(page)
+}
+
+/// The oldest matching jobs above an id. It goes on until it finds some, within a budget.
+async fn walk<DB: Dialect>(
+    conn: &mut DB::Connection,
+    filter: &Filter,
+    after: i64,
+    upto: i64,
+) -> Result<Walked, sqlx::Error> {
+    const MOST: usize = MAX_PAGE as usize;
+    let (began, upto) = (Instant::now(), upto.min(filter.top()));
+    let (mut from, mut rows) = (after, MAX_PAGE.into());
+    loop {
+        let Slice { mut jobs, edge, .. } = slice::<DB>(conn, filter, Way::On { upto }, from, rows).await?;
+        let mut next = edge;
+        if jobs.len() > MOST {
+            jobs.truncate(MOST);
+            next = jobs.last().map(|job| job.id.get());
+        }
+        match next {
+            Some(edge) if jobs.is_empty() && began.elapsed() < BUDGET => (from, rows) = (edge, SLICE),
+            _ => return Ok(Walked { jobs, next }),
+        }
+    }
+}
+
+/// Where a search goes.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// To lower ids, from one of them.
+    Back,
+    /// To higher ids, behind one of them.
+    On { upto: i64 },
+}
+
+/// The next rows of a search.
+struct Slice {
+    /// Those that match, in ascending order of their ids.
+    jobs: Vec<JobRow>,
+    /// The number of all.
+    rows: i64,
+    /// The last id on the way. `None`: there is nothing beyond.
+    edge: Option<i64>,
+    /// When the job with the lowest id was enqueued.
+    back_to: Option<DateTime<Utc>>,
+}
+
+/// Reads the next rows, of all tables that matter, and picks those that match.
 ///
 /// The tables are read in the order of a job's life, so that a job that ends meanwhile is seen. If it is seen twice,
 /// the later row counts. Only a dead letter that is sent back between two of the statements is missed.
-async fn page<DB: Dialect>(conn: &mut DB::Connection, filter: &Filter) -> Result<Page<JobRow>, sqlx::Error> {
+async fn slice<DB: Dialect>(
+    conn: &mut DB::Connection,
+    filter: &Filter,
+    way: Way,
+    from: i64,
+    rows: i64,
+) -> Result<Slice, sqlx::Error> {
     use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
-    let size = filter.page() as usize;
-    let after = filter.after.map_or(i64::MIN, JobId::get);
-    let limit = size as i64 + 1; // the extra row tells whether there is another page
+    let admin = &DB::ADMIN;
+    let [hot, running, over, dead] = [admin.jobs_hot, admin.jobs_running, admin.jobs_over, admin.jobs_dead];
+    let state = filter.state;
+    // each with its state, or all of them
+    let tables: &[(&'static str, Option<JobState>)] = match state {
+        Some(Scheduled | Ready) => &[(hot, state)],
+        Some(Running) => &[(running, state)],
+        Some(Completed | Cancelled) => &[(over, state)],
+        Some(Dead) => &[(dead, state)],
+        None if filter.among == Among::Unfinished => &[(hot, None)],
+        None if filter.among == Among::Retryable => &[(hot, Some(Scheduled)), (dead, None)],
+        None => &[(hot, None), (over, None), (dead, None)],
+    };
+    let of = |table| Bind::from(if tables.iter().any(|(sql, _)| *sql == table) { rows } else { 0 });
+    let binds = [from.into(), of(hot), of(running), of(over), of(dead), rows.into()];
+    let sql = if let Way::Back = way { admin.slice_back } else { admin.slice_on };
+    let found = read::<DB, _>(conn, sql, &binds, |row| {
+        let back_to = if let Way::Back = way { row.maybe_int(2)?.map(time) } else { None };
+        Ok((row.maybe_int(0)?, row.int(1)?, back_to))
+    });
+    let (edge, number, back_to) = found.await?.pop().ok_or(sqlx::Error::RowNotFound)?;
+    let more = edge.filter(|_| number >= rows);
+    let (low, high, edge) = match way {
+        Way::Back => (more.map_or(i64::MIN, |edge| edge.saturating_sub(1)), from, more),
+        Way::On { upto } => (from, more.map_or(upto, |edge| edge.min(upto)), more.filter(|edge| *edge < upto)),
+    };
+    let mut slice = Slice { jobs: Vec::new(), rows: number, edge, back_to };
+    if number == 0 {
+        return Ok(slice);
+    }
     let micros =
         |time: Option<DateTime<Utc>>| Bind::Int(time.map(|time| time.timestamp_micros().clamp(YEAR_1, END_OF_9999)));
-    let in_state = |state: Option<JobState>| -> [Bind<'_>; 12] {
-        [
-            after.into(),
+    let mut jobs = BTreeMap::new();
+    for (sql, state) in tables {
+        let binds = [
+            low.into(),
             filter.kind.as_deref().into(),
             filter.queue.as_deref().into(),
             state.map(JobState::as_str).into(),
-            limit.into(),
+            high.into(),
             Bind::Int(filter.min_attempt.map(i64::from)),
             filter.error.as_deref().into(),
             micros(filter.enqueued_since),
@@ -137,29 +273,31 @@ async fn page<DB: Dialect>(conn: &mut DB::Connection, filter: &Filter) -> Result
             micros(filter.failed_since),
             micros(filter.failed_before),
             i64::from(filter.retrying).into(),
-        ]
-    };
-    let (any, scheduled) = (in_state(filter.state), in_state(Some(Scheduled)));
-    let statements: &[(&'static str, &[Bind<'_>])] = match filter.state {
-        Some(Scheduled | Ready) => &[(DB::ADMIN.jobs_hot, &any)],
-        Some(Running) => &[(DB::ADMIN.jobs_running, &any)],
-        Some(Completed | Cancelled) => &[(DB::ADMIN.jobs_over, &any)],
-        Some(Dead) => &[(DB::ADMIN.jobs_dead, &any)],
-        None if filter.among == Among::Unfinished => &[(DB::ADMIN.jobs_hot, &any)],
-        None if filter.among == Among::Retryable => &[(DB::ADMIN.jobs_hot, &scheduled), (DB::ADMIN.jobs_dead, &any)],
-        None => &[(DB::ADMIN.jobs_hot, &any), (DB::ADMIN.jobs_over, &any), (DB::ADMIN.jobs_dead, &any)],
-    };
-    let mut jobs = std::collections::BTreeMap::new();
-    for (sql, binds) in statements {
-        for row in rows::<DB>(conn, sql, binds).await? {
-            let job = read_job(&row)?;
-            jobs.insert(job.id, job);
+            filter.worker.into(),
+            filter.needle().into(),
+            "\\u".into(),
+            MOST_ARGS,
+        ];
+        let found = read::<DB, _>(conn, sql, &binds, |row| Ok((read_job(row)?, row.maybe_text(14)?)));
+        for (job, args) in found.await? {
+            // one by one, if they are long
+            let args = match args {
+                None if !filter.args.is_empty() => args_of::<DB>(conn, job.id).await?,
+                args => args,
+            };
+            if filter.has(&job) && filter.fits(&args.unwrap_or_default()) {
+                jobs.insert(job.id, job);
+            } else {
+                jobs.remove(&job.id);
+            }
         }
     }
-    let more = jobs.len() > size;
-    let items: Vec<JobRow> = jobs.into_values().take(size).collect();
-    let next = items.last().filter(|_| more).map(|job| job.id);
-    Ok(Page { items, next })
+    slice.jobs = jobs.into_values().collect();
+    Ok(slice)
+}
+
+async fn args_of<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Option<String>, sqlx::Error> {
+    Ok(read::<DB, _>(conn, DB::ADMIN.job, &[id.get().into()], |row| row.text(15)).await?.pop())
 }
 
 async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Option<JobDetail>, sqlx::Error> {

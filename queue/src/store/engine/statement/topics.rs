@@ -168,8 +168,12 @@ statements! {
         queues: sql,
         /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
         workers: sql,
-        /// Binds as [`inspect`](crate::store::engine::inspect) gives them to all lists of jobs. Rows as it reads
-        /// them.
+        /// Binds: id, the most rows of each table and of all. One row: the last id (NULL: there is none), the number of
+        /// rows, when that job was enqueued.
+        slice_back: sql,
+        /// As before, without the time.
+        slice_on: sql,
+        /// Binds as [`inspect`](crate::store::engine::inspect) gives them to all searches. Rows as it reads them.
         jobs_hot: sql,
         /// As before.
         jobs_running: sql,
@@ -177,7 +181,7 @@ statements! {
         jobs_over: sql,
         /// As before.
         jobs_dead: sql,
-        /// Binds: id. A row as before; then fence, args, result, name of the worker.
+        /// Binds: id. A row with the same first 14 columns; then fence, args, result, name of the worker.
         job: sql,
         /// Binds: kind, queue, priority, due time, id, the most jobs to count. One row: now, since when the queue is paused,
         /// the number of jobs that come first.

@@ -59,13 +59,15 @@ LEFT JOIN queue_heartbeats AS b ON b.worker_id = worker.id AND worker.stopped_at
 ORDER BY id
 
 -- name: jobs_hot
--- A page of waiting and running jobs, in primary key order. NULL matches any.
+-- Waiting and running jobs with ids above $1, up to $5, that match. NULL matches any. Arguments of at most $16 bytes
+-- are returned if some are asked for: they contain $14, or the escape $15, which may stand for a part of it.
 SELECT j.id, kind, queue, state, priority, j.attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(j.worker_id <> 0, claimed_at, NULL)),
            CAST(NULL AS SIGNED), NULLIF(j.worker_id, 0),
-       cancel_requested_at IS NOT NULL, failed.error
+       cancel_requested_at IS NOT NULL, failed.error,
+       CASE WHEN $14 IS NOT NULL AND OCTET_LENGTH(j.args) <= $16 THEN j.args END
 FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
                      WHEN run_at > UTC_TIMESTAMP(6) THEN 'scheduled'
                      ELSE 'ready' END AS state
@@ -75,22 +77,26 @@ LEFT JOIN queue_attempts AS failed
     AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
     AND failed.fence = (SELECT MAX(a.fence) FROM queue_attempts AS a
                         WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
-WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+WHERE j.id > $1 AND j.id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+  AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR LOCATE($7, failed.error) > 0)
   AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
   AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
   AND ($10 IS NULL OR failed.ended_at >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
   AND ($11 IS NULL OR failed.ended_at < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
   AND ($12 = 0 OR j.worker_id = 0 AND failed.error IS NOT NULL)
-ORDER BY j.id LIMIT $5
+  AND ($13 IS NULL OR NULLIF(j.worker_id, 0) = $13)
+  AND ($14 IS NULL OR LOCATE($14, j.args) > 0 OR LOCATE($15, j.args) > 0)
+ORDER BY j.id
 
 -- name: jobs_running
--- A page of running jobs, found through the claim records: no walk over all waiting rows. NULL matches any.
+-- The same for running jobs, found through the claim records: no walk over all waiting rows.
 SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', claimed_at), CAST(NULL AS SIGNED), j.worker_id,
-       cancel_requested_at IS NOT NULL, failed.error
+       cancel_requested_at IS NOT NULL, failed.error,
+       CASE WHEN $14 IS NOT NULL AND OCTET_LENGTH(j.args) <= $16 THEN j.args END
 FROM (SELECT DISTINCT d.id
       FROM queue_claims AS c
       STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d) AS claimed
@@ -101,48 +107,94 @@ LEFT JOIN queue_attempts AS failed
     AND failed.fence = (SELECT MAX(a.fence) FROM queue_attempts AS a
                         WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
 WHERE j.worker_id <> 0
-  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND j.id > $1 AND j.id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+  AND ($4 IS NULL OR 'running' = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR LOCATE($7, failed.error) > 0)
   AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
   AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
   AND ($10 IS NULL OR failed.ended_at >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
   AND ($11 IS NULL OR failed.ended_at < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
   AND ($12 = 0 OR 0)
-ORDER BY j.id LIMIT $5
+  AND ($13 IS NULL OR NULLIF(j.worker_id, 0) = $13)
+  AND ($14 IS NULL OR LOCATE($14, j.args) > 0 OR LOCATE($15, j.args) > 0)
+ORDER BY j.id
 
 -- name: jobs_over
--- A page of completed and cancelled jobs, in primary key order. NULL matches any.
+-- The same for completed and cancelled jobs.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error,
+       CASE WHEN $14 IS NOT NULL AND OCTET_LENGTH(args) <= $16 THEN args END
 FROM queue_history
-WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+WHERE id > $1 AND id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR LOCATE($7, error) > 0)
   AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
   AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
   AND ($10 IS NULL OR CAST(NULL AS DATETIME(6)) >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
   AND ($11 IS NULL OR CAST(NULL AS DATETIME(6)) < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
   AND ($12 = 0 OR 0)
-ORDER BY id LIMIT $5
+  AND ($13 IS NULL OR NULLIF(worker_id, 0) = $13)
+  AND ($14 IS NULL OR LOCATE($14, args) > 0 OR LOCATE($15, args) > 0)
+ORDER BY id
 
 -- name: jobs_dead
--- A page of dead letters, in primary key order. NULL matches any.
+-- The same for dead letters.
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', run_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', finished_at), NULLIF(worker_id, 0), 0, error,
+       CASE WHEN $14 IS NOT NULL AND OCTET_LENGTH(args) <= $16 THEN args END
 FROM queue_dead
-WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
+WHERE id > $1 AND id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
   AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR LOCATE($7, error) > 0)
   AND ($8 IS NULL OR enqueued_at >= TIMESTAMPADD(MICROSECOND, $8, '1970-01-01'))
   AND ($9 IS NULL OR enqueued_at < TIMESTAMPADD(MICROSECOND, $9, '1970-01-01'))
   AND ($10 IS NULL OR finished_at >= TIMESTAMPADD(MICROSECOND, $10, '1970-01-01'))
   AND ($11 IS NULL OR finished_at < TIMESTAMPADD(MICROSECOND, $11, '1970-01-01'))
   AND ($12 = 0 OR 0)
-ORDER BY id LIMIT $5
+  AND ($13 IS NULL OR NULLIF(worker_id, 0) = $13)
+  AND ($14 IS NULL OR LOCATE($14, args) > 0 OR LOCATE($15, args) > 0)
+ORDER BY id
+
+-- name: slice_back
+-- The next $6 rows with ids of $1 and below: the last id, how many they are, and when that job was enqueued. So many
+-- are looked at: $2 waiting and running jobs, $3 of the running ones alone, $4 that are over, $5 dead letters. 0: none.
+SELECT edge, number,
+       COALESCE((SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at) FROM queue_jobs WHERE id = edge),
+                (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at) FROM queue_history WHERE id = edge),
+                (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', enqueued_at) FROM queue_dead WHERE id = edge))
+FROM (SELECT MIN(id) AS edge, COUNT(*) AS number
+      FROM (SELECT id
+            FROM ((SELECT id FROM queue_jobs WHERE id <= $1 ORDER BY id DESC LIMIT $2)
+                  UNION ALL
+                  (SELECT DISTINCT d.id
+                   FROM queue_claims AS c
+                   STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
+                   WHERE d.id <= $1 ORDER BY d.id DESC LIMIT $3)
+                  UNION ALL
+                  (SELECT id FROM queue_history WHERE id <= $1 ORDER BY id DESC LIMIT $4)
+                  UNION ALL
+                  (SELECT id FROM queue_dead WHERE id <= $1 ORDER BY id DESC LIMIT $5)) AS ids
+            ORDER BY id DESC LIMIT $6) AS ids) AS slice
+
+-- name: slice_on
+-- The same for ids above $1, without the time.
+SELECT MAX(id), COUNT(*)
+FROM (SELECT id
+      FROM ((SELECT id FROM queue_jobs WHERE id > $1 ORDER BY id LIMIT $2)
+            UNION ALL
+            (SELECT DISTINCT d.id
+             FROM queue_claims AS c
+             STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
+             WHERE d.id > $1 ORDER BY d.id LIMIT $3)
+            UNION ALL
+            (SELECT id FROM queue_history WHERE id > $1 ORDER BY id LIMIT $4)
+            UNION ALL
+            (SELECT id FROM queue_dead WHERE id > $1 ORDER BY id LIMIT $5)) AS ids
+      ORDER BY id LIMIT $6) AS slice
 
 -- name: job
 -- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.

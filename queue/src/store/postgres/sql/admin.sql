@@ -55,83 +55,131 @@ LEFT JOIN LATERAL (SELECT heartbeat_at, expires_at FROM queue_heartbeats
 ORDER BY id
 
 -- name: jobs_hot
--- A page of waiting and running jobs, in primary key order. NULL matches any.
+-- Waiting and running jobs with ids above $1, up to $5, that match. NULL matches any. Arguments of at most $16 bytes
+-- are returned if some are asked for: they contain $14, or the escape $15, which may stand for a part of it.
 SELECT j.id, kind, queue, state, priority, j.attempt, max_retries,
        -- other languages have no 'infinity': clamped to years 1 to 9999
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        claimed_at, NULL::timestamptz, nullif(j.worker_id, 0),
-       cancel_requested_at IS NOT NULL, failed.error
+       cancel_requested_at IS NOT NULL, failed.error,
+       CASE WHEN $14 IS NOT NULL AND octet_length(j.args::text) <= $16 THEN j.args END
 FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END AS state
       FROM queue_jobs) AS j
 LEFT JOIN LATERAL (SELECT a.outcome, a.error, a.ended_at FROM queue_attempts AS a
                    WHERE j.fence > 0 AND a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
                    ORDER BY a.fence DESC LIMIT 1) AS failed
     ON failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
-WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+WHERE j.id > $1 AND j.id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+  AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR position($7 IN failed.error) > 0)
   AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
   AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
   AND ($10 IS NULL OR failed.ended_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
   AND ($11 IS NULL OR failed.ended_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
   AND ($12 = 0 OR j.worker_id = 0 AND failed.error IS NOT NULL)
-ORDER BY j.id LIMIT $5
+  AND ($13 IS NULL OR nullif(j.worker_id, 0) = $13)
+  AND ($14 IS NULL OR position($14 IN j.args::text) > 0 OR position($15 IN j.args::text) > 0)
+ORDER BY j.id
 
 -- name: jobs_running
--- A page of running jobs, found through the claim records: no walk over all waiting rows. NULL matches any.
+-- The same for running jobs, found through the claim records: no walk over all waiting rows.
 SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        claimed_at, NULL::timestamptz, j.worker_id,
-       cancel_requested_at IS NOT NULL, failed.error
+       cancel_requested_at IS NOT NULL, failed.error,
+       CASE WHEN $14 IS NOT NULL AND octet_length(j.args::text) <= $16 THEN j.args END
 FROM queue_jobs AS j
 LEFT JOIN LATERAL (SELECT a.outcome, a.error, a.ended_at FROM queue_attempts AS a
                    WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted')
                    ORDER BY a.fence DESC LIMIT 1) AS failed
     ON failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
 WHERE j.id = ANY (ARRAY(SELECT unnest(job_ids) FROM queue_claims)) AND j.worker_id <> 0
-  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND j.id > $1 AND j.id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+  AND ($4 IS NULL OR 'running' = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR position($7 IN failed.error) > 0)
   AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
   AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
   AND ($10 IS NULL OR failed.ended_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
   AND ($11 IS NULL OR failed.ended_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
   AND ($12 = 0 OR false)
-ORDER BY j.id LIMIT $5
+  AND ($13 IS NULL OR nullif(j.worker_id, 0) = $13)
+  AND ($14 IS NULL OR position($14 IN j.args::text) > 0 OR position($15 IN j.args::text) > 0)
+ORDER BY j.id
 
 -- name: jobs_over
--- A page of completed and cancelled jobs, in primary key order. NULL matches any.
+-- The same for completed and cancelled jobs.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        started_at,
-       finished_at, nullif(worker_id, 0), false, error
+       finished_at, nullif(worker_id, 0), false, error,
+       CASE WHEN $14 IS NOT NULL AND octet_length(args::text) <= $16 THEN args END
 FROM queue_history
-WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+WHERE id > $1 AND id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR position($7 IN error) > 0)
   AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
   AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
   AND ($10 IS NULL OR NULL::timestamptz >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
   AND ($11 IS NULL OR NULL::timestamptz < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
   AND ($12 = 0 OR false)
-ORDER BY id LIMIT $5
+  AND ($13 IS NULL OR nullif(worker_id, 0) = $13)
+  AND ($14 IS NULL OR position($14 IN args::text) > 0 OR position($15 IN args::text) > 0)
+ORDER BY id
 
 -- name: jobs_dead
--- A page of dead letters, in primary key order. NULL matches any.
+-- The same for dead letters.
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z'),
        least(greatest(run_at, '0001-01-01Z'), '9999-12-31Z'),
        started_at,
-       finished_at, nullif(worker_id, 0), false, error
+       finished_at, nullif(worker_id, 0), false, error,
+       CASE WHEN $14 IS NOT NULL AND octet_length(args::text) <= $16 THEN args END
 FROM queue_dead
-WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
+WHERE id > $1 AND id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
   AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR position($7 IN error) > 0)
   AND ($8 IS NULL OR enqueued_at >= timestamptz '1970-01-01Z' + $8 * interval '1 microsecond')
   AND ($9 IS NULL OR enqueued_at < timestamptz '1970-01-01Z' + $9 * interval '1 microsecond')
   AND ($10 IS NULL OR finished_at >= timestamptz '1970-01-01Z' + $10 * interval '1 microsecond')
   AND ($11 IS NULL OR finished_at < timestamptz '1970-01-01Z' + $11 * interval '1 microsecond')
   AND ($12 = 0 OR false)
-ORDER BY id LIMIT $5
+  AND ($13 IS NULL OR nullif(worker_id, 0) = $13)
+  AND ($14 IS NULL OR position($14 IN args::text) > 0 OR position($15 IN args::text) > 0)
+ORDER BY id
+
+-- name: slice_back
+-- The next $6 rows with ids of $1 and below: the last id, how many they are, and when that job was enqueued. So many
+-- are looked at: $2 waiting and running jobs, $3 of the running ones alone, $4 that are over, $5 dead letters. 0: none.
+SELECT edge, number,
+       coalesce((SELECT least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z') FROM queue_jobs WHERE id = edge),
+                (SELECT least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z') FROM queue_history WHERE id = edge),
+                (SELECT least(greatest(enqueued_at, '0001-01-01Z'), '9999-12-31Z') FROM queue_dead WHERE id = edge))
+FROM (SELECT min(id) AS edge, count(*) AS number
+      FROM (SELECT id
+            FROM ((SELECT id FROM queue_jobs WHERE id <= $1 ORDER BY id DESC LIMIT $2)
+                  UNION ALL
+                  (SELECT DISTINCT id FROM (SELECT unnest(job_ids) AS id FROM queue_claims) AS c
+                   WHERE id <= $1 ORDER BY id DESC LIMIT $3)
+                  UNION ALL
+                  (SELECT id FROM queue_history WHERE id <= $1 ORDER BY id DESC LIMIT $4)
+                  UNION ALL
+                  (SELECT id FROM queue_dead WHERE id <= $1 ORDER BY id DESC LIMIT $5)) AS ids
+            ORDER BY id DESC LIMIT $6) AS ids) AS slice
+
+-- name: slice_on
+-- The same for ids above $1, without the time.
+SELECT max(id), count(*)
+FROM (SELECT id
+      FROM ((SELECT id FROM queue_jobs WHERE id > $1 ORDER BY id LIMIT $2)
+            UNION ALL
+            (SELECT DISTINCT id FROM (SELECT unnest(job_ids) AS id FROM queue_claims) AS c
+             WHERE id > $1 ORDER BY id LIMIT $3)
+            UNION ALL
+            (SELECT id FROM queue_history WHERE id > $1 ORDER BY id LIMIT $4)
+            UNION ALL
+            (SELECT id FROM queue_dead WHERE id > $1 ORDER BY id LIMIT $5)) AS ids
+      ORDER BY id LIMIT $6) AS slice
 
 -- name: job
 -- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.

@@ -61,13 +61,15 @@ LEFT JOIN queue_heartbeats AS b ON b.worker_id = w.id AND w.stopped_at IS NULL
 ORDER BY id
 
 -- name: jobs_hot
--- A page of waiting and running jobs, in primary key order. NULL matches any.
+-- Waiting and running jobs with ids above $1, up to $5, that match. NULL matches any. Arguments of at most $16 bytes
+-- are returned if some are asked for: they contain $14, or the escape $15, which may stand for a part of it.
 SELECT j.id, kind, queue, state, priority, j.attempt, max_retries,
        -- any integer may be stored: clamped to years 1 to 9999
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        claimed_at * 1000, NULL, nullif(j.worker_id, 0),
-       cancel_requested_at IS NOT NULL, failed.error
+       cancel_requested_at IS NOT NULL, failed.error,
+       CASE WHEN $14 IS NOT NULL AND length(CAST(j.args AS BLOB)) <= $16 THEN j.args END
 FROM (SELECT *, CASE WHEN worker_id <> 0 THEN 'running'
                      WHEN run_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) THEN 'scheduled'
                      ELSE 'ready' END AS state
@@ -77,23 +79,27 @@ LEFT JOIN queue_attempts AS failed
     AND failed.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
     AND failed.fence = (SELECT max(a.fence) FROM queue_attempts AS a
                         WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
-WHERE j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+WHERE j.id > $1 AND j.id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+  AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR instr(failed.error, $7) > 0)
   AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
   AND ($9 IS NULL OR enqueued_at < $9 / 1000)
   AND ($10 IS NULL OR failed.ended_at >= $10 / 1000)
   AND ($11 IS NULL OR failed.ended_at < $11 / 1000)
   AND ($12 = 0 OR j.worker_id = 0 AND failed.error IS NOT NULL)
-ORDER BY j.id LIMIT +$5
+  AND ($13 IS NULL OR nullif(j.worker_id, 0) = $13)
+  AND ($14 IS NULL OR instr(j.args, $14) > 0 OR instr(j.args, $15) > 0)
+ORDER BY j.id
 
 -- name: jobs_running
--- A page of running jobs. They are few: the index of held rows and a sort are faster than a walk over all waiting rows.
--- NULL matches any.
+-- The same for running jobs. They are few: the index of held rows and a sort are faster than a walk over all waiting
+-- rows.
 SELECT j.id, kind, queue, 'running', priority, j.attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        claimed_at * 1000, NULL, j.worker_id,
-       cancel_requested_at IS NOT NULL, failed.error
+       cancel_requested_at IS NOT NULL, failed.error,
+       CASE WHEN $14 IS NOT NULL AND length(CAST(j.args AS BLOB)) <= $16 THEN j.args END
 FROM queue_jobs AS j INDEXED BY queue_jobs_held
 LEFT JOIN queue_attempts AS failed
     ON failed.job_id = j.id
@@ -101,48 +107,91 @@ LEFT JOIN queue_attempts AS failed
     AND failed.fence = (SELECT max(a.fence) FROM queue_attempts AS a
                         WHERE a.job_id = j.id AND a.outcome NOT IN ('released', 'unstarted'))
 WHERE j.worker_id <> 0
-  AND j.id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'running' = $4)
+  AND j.id > $1 AND j.id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3)
+  AND ($4 IS NULL OR 'running' = $4)
   AND ($6 IS NULL OR j.attempt >= $6) AND ($7 IS NULL OR instr(failed.error, $7) > 0)
   AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
   AND ($9 IS NULL OR enqueued_at < $9 / 1000)
   AND ($10 IS NULL OR failed.ended_at >= $10 / 1000)
   AND ($11 IS NULL OR failed.ended_at < $11 / 1000)
   AND ($12 = 0 OR 0)
-ORDER BY j.id LIMIT +$5
+  AND ($13 IS NULL OR nullif(j.worker_id, 0) = $13)
+  AND ($14 IS NULL OR instr(j.args, $14) > 0 OR instr(j.args, $15) > 0)
+ORDER BY j.id
 
 -- name: jobs_over
--- A page of completed and cancelled jobs, in primary key order. NULL matches any.
+-- The same for completed and cancelled jobs.
 SELECT id, kind, queue, state, priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        started_at * 1000,
-       finished_at * 1000, nullif(worker_id, 0), 0, error
+       finished_at * 1000, nullif(worker_id, 0), 0, error,
+       CASE WHEN $14 IS NOT NULL AND length(CAST(args AS BLOB)) <= $16 THEN args END
 FROM queue_history
-WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
+WHERE id > $1 AND id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR state = $4)
   AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR instr(error, $7) > 0)
   AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
   AND ($9 IS NULL OR enqueued_at < $9 / 1000)
   AND ($10 IS NULL OR NULL >= $10 / 1000)
   AND ($11 IS NULL OR NULL < $11 / 1000)
   AND ($12 = 0 OR 0)
-ORDER BY id LIMIT +$5
+  AND ($13 IS NULL OR nullif(worker_id, 0) = $13)
+  AND ($14 IS NULL OR instr(args, $14) > 0 OR instr(args, $15) > 0)
+ORDER BY id
 
 -- name: jobs_dead
--- A page of dead letters, in primary key order. NULL matches any.
+-- The same for dead letters.
 SELECT id, kind, queue, 'dead', priority, attempt, max_retries,
        max(-62135596800000, min(enqueued_at, 253402214400000)) * 1000,
        max(-62135596800000, min(run_at, 253402214400000)) * 1000,
        started_at * 1000,
-       finished_at * 1000, nullif(worker_id, 0), 0, error
+       finished_at * 1000, nullif(worker_id, 0), 0, error,
+       CASE WHEN $14 IS NOT NULL AND length(CAST(args AS BLOB)) <= $16 THEN args END
 FROM queue_dead
-WHERE id > $1 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
+WHERE id > $1 AND id <= $5 AND ($2 IS NULL OR kind = $2) AND ($3 IS NULL OR queue = $3) AND ($4 IS NULL OR 'dead' = $4)
   AND ($6 IS NULL OR attempt >= $6) AND ($7 IS NULL OR instr(error, $7) > 0)
   AND ($8 IS NULL OR enqueued_at >= $8 / 1000)
   AND ($9 IS NULL OR enqueued_at < $9 / 1000)
   AND ($10 IS NULL OR finished_at >= $10 / 1000)
   AND ($11 IS NULL OR finished_at < $11 / 1000)
   AND ($12 = 0 OR 0)
-ORDER BY id LIMIT +$5
+  AND ($13 IS NULL OR nullif(worker_id, 0) = $13)
+  AND ($14 IS NULL OR instr(args, $14) > 0 OR instr(args, $15) > 0)
+ORDER BY id
+
+-- name: slice_back
+-- The next $6 rows with ids of $1 and below: the last id, how many they are, and when that job was enqueued. So many
+-- are looked at: $2 waiting and running jobs, $3 of the running ones alone, $4 that are over, $5 dead letters. 0: none.
+SELECT edge, number,
+       max(-62135596800000, min(coalesce((SELECT enqueued_at FROM queue_jobs WHERE id = edge),
+                                         (SELECT enqueued_at FROM queue_history WHERE id = edge),
+                                         (SELECT enqueued_at FROM queue_dead WHERE id = edge)),
+                                253402214400000)) * 1000
+FROM (SELECT min(id) AS edge, count(*) AS number
+      FROM (SELECT id
+            FROM (SELECT * FROM (SELECT id FROM queue_jobs WHERE id <= $1 ORDER BY id DESC LIMIT +$2)
+                  UNION ALL
+                  SELECT * FROM (SELECT id FROM queue_jobs INDEXED BY queue_jobs_held
+                                 WHERE worker_id <> 0 AND id <= $1 ORDER BY id DESC LIMIT +$3)
+                  UNION ALL
+                  SELECT * FROM (SELECT id FROM queue_history WHERE id <= $1 ORDER BY id DESC LIMIT +$4)
+                  UNION ALL
+                  SELECT * FROM (SELECT id FROM queue_dead WHERE id <= $1 ORDER BY id DESC LIMIT +$5)) AS ids
+            ORDER BY id DESC LIMIT +$6) AS ids) AS slice
+
+-- name: slice_on
+-- The same for ids above $1, without the time.
+SELECT max(id), count(*)
+FROM (SELECT id
+      FROM (SELECT * FROM (SELECT id FROM queue_jobs WHERE id > $1 ORDER BY id LIMIT +$2)
+            UNION ALL
+            SELECT * FROM (SELECT id FROM queue_jobs INDEXED BY queue_jobs_held
+                           WHERE worker_id <> 0 AND id > $1 ORDER BY id LIMIT +$3)
+            UNION ALL
+            SELECT * FROM (SELECT id FROM queue_history WHERE id > $1 ORDER BY id LIMIT +$4)
+            UNION ALL
+            SELECT * FROM (SELECT id FROM queue_dead WHERE id > $1 ORDER BY id LIMIT +$5)) AS ids
+      ORDER BY id LIMIT +$6) AS slice
 
 -- name: job
 -- One job, from any table. One statement is one snapshot: a job that moves meanwhile is found exactly once.
