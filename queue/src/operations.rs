@@ -263,8 +263,8 @@ pub(crate) struct Note {
     pub(crate) job: Option<i64>,
 }
 
-/// A program that was not heard of for so long does not carry out its operation any more.
-pub(crate) const SILENT: Duration = Duration::from_secs(30);
+/// A program that was not heard of for so many leases of a worker does not carry out its operation any more.
+pub(crate) const SILENT_LEASES: u32 = 4;
 /// How long records are kept.
 pub(crate) const KEPT: Duration = Duration::from_secs(400 * 86_400);
 

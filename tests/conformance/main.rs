@@ -43,6 +43,7 @@ mod logs;
 mod metadata;
 mod migrate;
 mod mistakes;
+mod operations;
 mod outcomes;
 mod pools;
 mod producers;

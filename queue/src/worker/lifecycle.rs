@@ -109,7 +109,7 @@ impl Run {
         tasks.spawn(duties::run(shared.clone(), Rescue));
         tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.env.timing.retention)));
         tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
-        tasks.spawn(duties::run(shared.clone(), Operations::new()));
+        tasks.spawn(duties::run(shared.clone(), Operations::new(shared.config.env.timing.lease)));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());

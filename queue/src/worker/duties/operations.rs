@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::error::Error;
-use crate::operations::SILENT;
+use crate::operations::SILENT_LEASES;
 use crate::worker::duties::retention::jittered;
 use crate::worker::duties::{Duty, NEVER, failed};
 use crate::worker::shared::Shared;
@@ -14,13 +14,15 @@ use crate::worker::shared::Shared;
 const SELDOM: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Operations {
+    silent: Duration,
     pause: Duration,
     purged: Option<Instant>,
 }
 
 impl Operations {
-    pub(crate) fn new() -> Self {
-        Self { pause: SILENT, purged: None }
+    pub(crate) fn new(lease: Duration) -> Self {
+        let silent = lease * SILENT_LEASES;
+        Self { silent, pause: silent, purged: None }
     }
 }
 
@@ -31,7 +33,7 @@ impl Duty for Operations {
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
         let purges = self.purged.is_none_or(|at| at.elapsed() >= SELDOM);
-        shared.config.store.go_on(SILENT, purges).await?;
+        shared.config.store.go_on(self.silent, purges).await?;
         if purges {
             self.purged = Some(Instant::now());
         }
