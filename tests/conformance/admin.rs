@@ -19,6 +19,10 @@ conformance! {
     a_job_that_fails_is_seen_while_it_is_retried,
     an_empty_database_has_nothing_to_show,
     pages_go_through_all_tables_from_the_newest_job_on,
+    jobs_are_found_by_their_worker,
+    jobs_are_found_by_their_arguments,
+    a_search_ends_soon_and_says_how_far_it_looked,
+    a_job_that_moves_during_a_search_is_not_missed,
     retry_makes_scheduled_and_dead_jobs_ready,
     cancel_ends_waiting_jobs_and_marks_running_ones,
     delete_removes_what_no_worker_holds,
@@ -364,6 +368,7 @@ async fn an_empty_database_has_nothing_to_show(db: Db) {
     assert_eq!(db.admin.queues().await.unwrap(), []);
     let page = db.admin.jobs(&Filter::new()).await.unwrap();
     assert_eq!((page.items.len(), page.next), (0, None));
+    assert_eq!((page.searched, page.back_to, page.complete), (0, None, true));
     assert_eq!(db.admin.cancel_all(&Filter::new()).await.unwrap(), 0);
     assert_eq!(db.admin.delete_all(&Filter::new()).await.unwrap(), 0);
 }
@@ -395,6 +400,171 @@ async fn pages_go_through_all_tables_from_the_newest_job_on(db: Db) {
     assert_eq!(db.all(&Filter::new().queue("Q")).await, [0_i64; 0], "names are case sensitive");
     assert_eq!(db.all(&Filter::new().kind("' OR 1 = 1 --")).await, [0_i64; 0]);
     assert_eq!(db.all(&Filter::new().before(JobId::from(i64::MIN))).await, [0_i64; 0]);
+}
+
+async fn jobs_are_found_by_their_worker(db: Db) {
+    let db = Desk::new(db).await;
+    use JobState::{Cancelled, Completed, Dead, Running};
+    db.put_one_of_each().await;
+    let of_worker = Filter::new().worker(WORKER);
+    let expected = [Running, Completed, Cancelled, Dead].map(|state| id_of(state).get());
+    assert_eq!(db.all(&of_worker).await, expected);
+    let running = db.admin.jobs(&of_worker.clone().state(Running)).await.unwrap();
+    assert_eq!(running.items.iter().map(|job| job.id).collect::<Vec<_>>(), [id_of(Running)]);
+    assert_eq!((running.searched, running.complete), (1, true), "it looks at no waiting job");
+    for other in [0, WORKER + 1] {
+        assert_eq!(db.all(&Filter::new().worker(other)).await, [0_i64; 0], "{other}");
+    }
+    // an operation meets those alone
+    assert_eq!(db.admin.delete_all(&of_worker).await.unwrap(), 3);
+    assert_eq!(db.all(&Filter::new()).await, [1, 2, id_of(Running).get()]);
+}
+
+async fn jobs_are_found_by_their_arguments(db: Db) {
+    let (engine, db) = (db.engine(), Desk::new(db).await);
+    use JobState::{Completed, Dead, Ready, Running};
+    let long = format!(r#"{{"text": "{}", "order": {{"id": 42}}}}"#, "x".repeat(20_000));
+    let args = [
+        r#"{"order": {"id": 42, "paid": true, "note": null}, "to": "ada@example.org"}"#,
+        r#"{"order": {"id": 421, "paid": false, "lines": [{"sku": "a-7"}, {"sku": "b\"8\\"}]}, "to": "42"}"#,
+        // as producers write it that keep to ASCII
+        r#"{"to": "\u767a\u9001\ud83d\ude42", "\u006f": "\/x", "order": "42"}"#,
+        r#"{"to": "発送🙂", "order": {"id": 42.50}}"#,
+        &long,
+    ];
+    let mut texts: Vec<_> = args.into_iter().map(str::to_owned).collect();
+    match engine {
+        // it takes no other text, but this one it cannot decode
+        Engine::Postgres => texts.push(r#"{"odd": "\u0000\ud800", "order": {"id": 42}}"#.to_owned()),
+        _ => texts.push(r#"{"order": {"id": 42}"#.to_owned()),
+    }
+    let escaped = |text: &str| match engine {
+        Engine::MariaDb | Engine::MySql => text.replace('\\', "\\\\"),
+        Engine::Postgres | Engine::Sqlite => text.to_owned(),
+    };
+    let tables = [Ready, Running, Dead, Completed].into_iter().zip(["jobs", "jobs", "dead", "history"]);
+    for (place, (state, table)) in (0..).zip(tables) {
+        // only this table takes what is no JSON
+        let texts = if state == Completed { &texts[..] } else { &texts[..5] };
+        for (number, text) in (1..).zip(texts) {
+            let id = place * 10 + number;
+            db.put(state, [id], "a", "q").await;
+            db.db.sql(format!("UPDATE queue_{table} SET args = '{}' WHERE id = {id}", escaped(text))).await;
+        }
+    }
+    let odd = if engine == Engine::Postgres { vec![6] } else { vec![] };
+    let found = |path, value, numbers: &[i64], odd: &[i64]| {
+        let places = (0..4).flat_map(|place| numbers.iter().map(move |number| place * 10 + number));
+        (Filter::new().arg(path, value), places.chain(odd.iter().map(|number| 30 + number)).collect::<Vec<_>>())
+    };
+    for (filter, mut expected) in [
+        found("order.id", "42", &[1, 5], &odd),
+        found("order.id", "42.50", &[4], &[]),
+        found("order.id", "4", &[], &[]),
+        found("order.paid", "true", &[1], &[]),
+        found("order.note", "null", &[1], &[]),
+        found("order.lines.0.sku", "a-7", &[2], &[]),
+        found("order.lines.1.sku", "b\"8\\", &[2], &[]),
+        found("order.lines.2.sku", "a-7", &[], &[]),
+        found("order.lines", "[]", &[], &[]),
+        found("order", "42", &[3], &[]),
+        found("to", "42", &[2], &[]),
+        found("to", "発送🙂", &[3, 4], &[]),
+        found("to", "発送", &[], &[]),
+        found("to", "Ada@example.org", &[], &[]),
+        found("o", "/x", &[3], &[]),
+        found("to.x", "42", &[], &[]),
+        found("missing", "null", &[], &[]),
+        found("", "", &[], &[]),
+        found("to", "' OR 1 = 1 --", &[], &[]),
+    ] {
+        expected.sort_unstable();
+        assert_eq!(db.all(&filter).await, expected, "{filter:?}");
+    }
+    let both = Filter::new().arg("order.id", "42").arg("to", "ada@example.org");
+    assert_eq!(db.all(&both).await, [1, 11, 21, 31]);
+    assert_eq!(db.all(&both.clone().state(Running)).await, [11]);
+    // an operation meets those alone
+    assert_eq!(db.admin.send_back_all(&both).await.unwrap(), 1);
+    assert_eq!((db.state(21.into()).await, db.state(22.into()).await), (Some(Ready), Some(Dead)));
+}
+
+async fn a_search_ends_soon_and_says_how_far_it_looked(db: Db) {
+    const ROWS: u64 = 60_000;
+    let db = Desk::new(db).await;
+    let (ago, numbers) = (db.in_secs(-7200), numbers(5));
+    db.db
+        .sql(format!(
+            "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, \
+             run_at, started_at, finished_at) SELECT 1000 + n, 'a', 'q', 'completed', '{{}}', 0, 1, 1, 1, {ago}, {ago}, \
+             {ago}, {ago} FROM {numbers} AS numbers WHERE n < {ROWS}"
+        ))
+        .await;
+    // the oldest job of all, and the newest
+    db.put(JobState::Dead, [7], "rare", "q").await;
+    db.put(JobState::Ready, [1_000_000], "a", "q").await;
+
+    let nothing = Filter::new().kind("nothing");
+    let first = db.admin.jobs(&nothing).await.unwrap();
+    assert!(first.items.is_empty() && !first.complete && first.next.is_some(), "{first:?}");
+    assert!((101..=50_000).contains(&first.searched), "{}", first.searched);
+    assert!(first.back_to.is_some_and(|time| near(time, -7200)), "{first:?}");
+    let (mut page, mut searched) = (first.clone(), first.searched);
+    while let Some(next) = page.next {
+        page = db.admin.jobs(&nothing.clone().before(next)).await.unwrap();
+        searched += page.searched;
+    }
+    assert!(page.complete && page.items.is_empty(), "{page:?}");
+    assert!(page.back_to.is_some_and(|time| near(time, -3600)), "of the oldest job: {page:?}");
+    assert_eq!(searched, ROWS + 2, "each row once");
+
+    // a full page goes no further
+    let full = db.admin.jobs(&Filter::new().limit(10)).await.unwrap();
+    assert_eq!((full.items.len(), full.searched, full.complete), (10, 11, false));
+    assert_eq!((full.next, full.back_to), (Some(full.items[9].id), Some(full.items[9].enqueued_at)));
+
+    // what is rare is found behind pages without items, and by operations
+    assert_eq!(db.all(&Filter::new().kind("rare")).await, [7]);
+    assert_eq!(db.admin.delete_all(&Filter::new().kind("rare")).await.unwrap(), 1);
+    assert_eq!(db.admin.cancel_all(&Filter::new().before(1_000_000.into())).await.unwrap(), 0);
+    assert_eq!(db.admin.cancel_all(&Filter::new().before(1_000_001.into())).await.unwrap(), 1);
+}
+
+/// P3.
+async fn a_job_that_moves_during_a_search_is_not_missed(db: Db) {
+    const JOBS: i64 = 100;
+    let db = Arc::new(Desk::new(db).await);
+    db.put(JobState::Ready, 1..=JOBS, "a", "q").await;
+    let mover = tokio::spawn({
+        let (db, ago) = (Arc::clone(&db), db.in_secs(-1));
+        async move {
+            let columns = "id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, run_at";
+            for id in 1..=JOBS {
+                let (into, more, values) = match id % 2 {
+                    0 => ("queue_history", "state, started_at, finished_at", format!("'completed', {ago}, {ago}")),
+                    _ => ("queue_dead", "error, started_at, finished_at", format!("'boom', {ago}, {ago}")),
+                };
+                let insert = format!(
+                    "INSERT INTO {into} ({columns}, {more}) SELECT {columns}, {values} FROM queue_jobs WHERE id = {id}"
+                );
+                let mut tx = db.db.begin().await;
+                tx.sql(&insert).await.unwrap();
+                tx.sql(&format!("DELETE FROM queue_jobs WHERE id = {id}")).await.unwrap();
+                tx.commit().await;
+            }
+        }
+    });
+    loop {
+        let is_over = mover.is_finished();
+        for limit in [1000, 7] {
+            assert!(db.all(&Filter::new().limit(limit)).await.into_iter().eq(1..=JOBS), "by {limit}");
+        }
+        if is_over {
+            break;
+        }
+    }
+    mover.await.unwrap();
+    assert_eq!(db.db.counts().await, (0, JOBS / 2, JOBS / 2));
 }
 
 async fn retry_makes_scheduled_and_dead_jobs_ready(db: Db) {

@@ -5,6 +5,7 @@ use crate::store::engine::statement::{Script, When, all, sql, topic};
 
 on_each!(
     plans_do_not_follow_the_statistics,
+    searches_read_ranges_of_the_primary_key,
     keys_are_looked_up,
     #[ignore = "a measurement"]
     rate,
@@ -72,26 +73,7 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
             DB::raw(&mut conn, sql).await.unwrap();
         }
         for (number, (sql, binds)) in statements.iter().enumerate() {
-            let of = |each: fn(&Bind<'_>) -> String| binds.iter().map(each).collect::<Vec<_>>().join(", ");
-            let types = of(|bind| match bind {
-                Bind::Int(_) => "bigint".into(),
-                Bind::Ints(_) => "bigint[]".into(),
-                Bind::Text(_) => "text".into(),
-            });
-            let values = of(|bind| match bind {
-                Bind::Int(value) => value.unwrap().to_string(),
-                Bind::Ints(list) => format!("ARRAY{list:?}"),
-                Bind::Text(value) => value.map_or("NULL".into(), |value| format!("'{value}'")),
-            });
-            let (types, values) = match binds.len() {
-                0 => Default::default(),
-                _ => (format!("({types})"), format!("({values})")),
-            };
-            let prepare = format!("PREPARE plan_{number} {types} AS\n{sql}").leak();
-            DB::raw(&mut conn, prepare).await.unwrap_or_else(|error| panic!("{prepare}: {error}"));
-            let explain = format!("EXPLAIN EXECUTE plan_{number} {values}").leak();
-            let rows = rows::<DB>(&mut conn, explain, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-            let plan: Vec<String> = rows.iter().map(|row| row.text(0).unwrap()).collect();
+            let plan = plan_of::<DB>(&mut conn, number, sql, binds).await;
             let scans =
                 plan.windows(2).filter(|lines| lines[0].contains("Scan") && lines[0].contains(" on queue_jobs"));
             let sound = scans.clone().all(|lines| {
@@ -104,6 +86,126 @@ async fn plans_do_not_follow_the_statistics<DB: TestDb>(db: Db<DB>) {
             assert!(sound && scans.count() > 0, "{situation:?}\n{}", plan.join("\n"));
             // a pair that must be less ends no scan: it would read all of a lane
             assert!(!plan.iter().any(|line| line.contains("ROW(queue, priority) <")), "{}", plan.join("\n"));
+        }
+    }
+}
+
+/// How PostgreSQL would run a statement that is prepared once.
+async fn plan_of<DB: TestDb>(conn: &mut DB::Connection, number: usize, sql: &str, binds: &[Bind<'_>]) -> Vec<String> {
+    let of = |each: fn(&Bind<'_>) -> String| binds.iter().map(each).collect::<Vec<_>>().join(", ");
+    let types = of(|bind| match bind {
+        Bind::Int(_) => "bigint".into(),
+        Bind::Ints(_) => "bigint[]".into(),
+        Bind::Text(_) => "text".into(),
+    });
+    let values = of(|bind| match bind {
+        Bind::Int(value) => value.map_or("NULL".into(), |value| value.to_string()),
+        Bind::Ints(list) => format!("ARRAY{list:?}"),
+        Bind::Text(value) => value.map_or("NULL".into(), |value| format!("'{value}'")),
+    });
+    let (types, values) = match binds.len() {
+        0 => Default::default(),
+        _ => (format!("({types})"), format!("({values})")),
+    };
+    let prepare = format!("PREPARE plan_{number} {types} AS\n{sql}").leak();
+    DB::raw(conn, prepare).await.unwrap_or_else(|error| panic!("{prepare}: {error}"));
+    let explain = format!("EXPLAIN EXECUTE plan_{number} {values}").leak();
+    let rows = rows::<DB>(conn, explain, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.iter().map(|row| row.text(0).unwrap()).collect()
+}
+
+/// What a search looks at is a range of ids in each table, whatever the statistics say: a plan for any values, and one
+/// for these.
+async fn searches_read_ranges_of_the_primary_key<DB: TestDb>(db: Db<DB>) {
+    let slice = [15_000.into(), 100.into(), 0.into(), 100.into(), 100.into(), 100.into()];
+    let (unset, text) = (Bind::Int(None), Bind::Text(None));
+    let jobs = [
+        14_000.into(),
+        text,
+        text,
+        text,
+        15_000.into(),
+        unset,
+        "x".into(),
+        unset,
+        unset,
+        unset,
+        unset,
+        0.into(),
+        unset,
+        "x".into(),
+        "u".into(),
+        9.into(),
+    ];
+    let admin = DB::ADMIN;
+    let statements: [(&str, &[Bind<'_>]); 5] = [
+        (admin.slice_back, &slice),
+        (admin.slice_on, &slice),
+        (admin.jobs_hot, &jobs),
+        (admin.jobs_over, &jobs),
+        (admin.jobs_dead, &jobs),
+    ];
+    let (full, emptied): (&[&'static str], &[&'static str]) = match DB::KIND {
+        crate::engine::Engine::Postgres => (
+            &["INSERT INTO queue_jobs (kind) SELECT 'a' FROM generate_series(1, 20000)"],
+            &["UPDATE pg_class SET reltuples = 0, relpages = pg_relation_size(oid) / 8192
+               WHERE relname LIKE 'queue%' AND relkind IN ('r', 'i')
+                 AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'queue_jobs'::regclass)"],
+        ),
+        crate::engine::Engine::MySql => (
+            &["INSERT INTO queue_jobs (kind) WITH RECURSIVE n AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM n WHERE n < 1000)
+               SELECT 'a' FROM n JOIN (SELECT 1 FROM n LIMIT 20) AS m"],
+            &[],
+        ),
+        crate::engine::Engine::Sqlite => return,
+    };
+    let columns = "id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, run_at";
+    let ends = [
+        format!("INSERT INTO queue_history ({columns}, state) SELECT {columns}, 'completed' FROM queue_jobs"),
+        format!("INSERT INTO queue_dead ({columns}, error) SELECT {columns}, 'e' FROM queue_jobs"),
+    ];
+    for sql in full.iter().map(|sql| (*sql).to_owned()).chain(ends) {
+        db.sql(sql).await;
+    }
+    if DB::KIND == crate::engine::Engine::MySql {
+        let mut conn = db.pool.acquire().await.unwrap();
+        for (sql, binds) in statements {
+            let text: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
+            let explain = format!("EXPLAIN FORMAT=TRADITIONAL {}", text.join("\n")).leak();
+            let rows = rows::<DB>(&mut conn, explain, binds).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            // the way to the rows follows the table's name (on MySQL after its partitions)
+            let cells = |row: &DB::Row| (2..=6).filter_map(|at| row.maybe_text(at).ok().flatten()).collect::<Vec<_>>();
+            let ways: Vec<_> =
+                rows.iter().map(cells).filter(|way| way.first().is_some_and(|it| it.starts_with("queue_"))).collect();
+            assert!(
+                ways.iter().all(|way| way.iter().any(|it| ["range", "eq_ref", "const"].contains(&&**it))),
+                "{ways:?}"
+            );
+            assert!(!ways.is_empty(), "{sql}");
+        }
+        return;
+    }
+    for situation in [&[][..], &["ANALYZE"], emptied] {
+        for sql in situation {
+            db.sql(*sql).await;
+        }
+        let mut conn = db.pool.acquire().await.unwrap();
+        conn.close_on_drop();
+        for (mode, sql) in
+            [(0, "SET plan_cache_mode = force_generic_plan"), (10, "SET plan_cache_mode = force_custom_plan")]
+        {
+            DB::raw(&mut conn, sql).await.unwrap();
+            for (number, (sql, binds)) in statements.iter().enumerate() {
+                let plan = plan_of::<DB>(&mut conn, mode + number, sql, binds).await;
+                let is_of_jobs =
+                    |line: &str| ["jobs", "history", "dead"].iter().any(|it| line.contains(&format!("on queue_{it}")));
+                for lines in plan.windows(2).filter(|lines| lines[0].contains("Scan") && is_of_jobs(&lines[0])) {
+                    // of a bitmap, the index is in another line
+                    let way = ["_pkey", "Bitmap Heap Scan"].iter().any(|it| lines[0].contains(it));
+                    assert!(way && lines[1].contains("Cond: ("), "{situation:?}\n{}", plan.join("\n"));
+                }
+                assert!(plan.iter().any(|line| line.contains("_pkey")), "{}", plan.join("\n"));
+            }
         }
     }
 }
