@@ -89,6 +89,11 @@ impl World {
         [kinds.map(String::as_str).collect(), queues.map(String::as_str).collect()]
     }
 
+    /// Whether some live worker serves every queue.
+    pub(crate) fn serves_all(&self) -> bool {
+        self.live().any(|worker| worker.queues.is_empty())
+    }
+
     fn knows(&self, kind: &String) -> bool {
         self.live().any(|worker| worker.kinds.contains(kind))
     }

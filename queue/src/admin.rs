@@ -8,11 +8,13 @@ use chrono::{DateTime, Utc};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
+use crate::edit;
 use crate::enqueue::Pool;
 use crate::error::Error;
 pub use crate::failures::{FailureGroup, Failures};
 pub use crate::gauges::{Count, Depth, Gauges};
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
+use crate::limits::check_name;
+pub use crate::raw::{RawJob, known_kinds};
 pub use crate::state::UnknownState;
 use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
@@ -24,13 +26,13 @@ use crate::why::summary;
 pub use crate::why::{Reason, Waiting, Why};
 
 /// How long a change tries again to reach a job that is locked.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two of these tries.
-const AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 /// How long a page for Prometheus is shared.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 /// So often at least: on a slow machine one try may outlast the patience.
-const TRIES: u32 = 5;
+pub(crate) const TRIES: u32 = 5;
 
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
@@ -344,36 +346,20 @@ impl Admin {
         self.all(filter.clone().state(JobState::Dead), Operation::SendBack).await
     }
 
-    /// Replaces the arguments of a waiting job or a dead letter. A dead letter stays dead: send it back
-    /// afterwards.
+    /// Replaces all arguments of a waiting job or a dead letter. A dead letter stays dead: send it back afterwards.
+    /// [`merge_args`](Self::merge_args) changes some of them, and keeps the text of the others.
+    ///
+    /// A unique job keeps its key, whatever its arguments are. If this program has the job's type, arguments that it
+    /// cannot read are refused.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Config`] for
-    /// arguments that are no object although the present ones are, and for those above [`MAX_ARGS_BYTES`] or
-    /// [`MAX_ARGS_DEPTH`].
+    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Locked`]. And
+    /// [`Error::Config`] for arguments that are no object although the present ones are, for those that do not fit the
+    /// job's type, and for those above [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES) or
+    /// [`MAX_ARGS_DEPTH`](crate::limits::MAX_ARGS_DEPTH).
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
-        if !args.is_object() {
-            let job = self.job(id).await?.ok_or(Error::NotFound(id))?;
-            if job.args.trim_start().starts_with('{') {
-                return Err(Error::config(format!(
-                    "the new arguments of job {id} are not a JSON object, and its present ones are: give one field for \
-                     each argument, for example {{\"to\": \"ada@example.org\"}}"
-                )));
-            }
-        }
-        let args = args.to_string();
-        if args.len() > MAX_ARGS_BYTES {
-            let size = args.len();
-            return Err(Error::config(format!(
-                "the new arguments of job {id} are {size} bytes of JSON, the limit is {MAX_ARGS_BYTES}"
-            )));
-        }
-        let depth = depth(&args);
-        if depth > MAX_ARGS_DEPTH {
-            return Err(Error::config(format!(
-                "the new arguments of job {id} nest {depth} levels deep, the limit is {MAX_ARGS_DEPTH}"
-            )));
-        }
+        let (detail, args) = (self.job(id).await?.ok_or(Error::NotFound(id))?, args.to_string());
+        edit::check(&detail, &args)?;
         self.one(id, Operation::Edit(args)).await
     }
 
@@ -556,7 +542,7 @@ impl Operation {
             Self::Reschedule(run_at) => store.reschedule(ids, *run_at).await?,
             // one at a time
             Self::Edit(args) => match *ids {
-                [id] if store.edit(id.into(), args).await? => vec![id],
+                [id] if store.edit(id.into(), args, None).await? => vec![id],
                 _ => Vec::new(),
             },
         };
@@ -605,7 +591,7 @@ impl Operation {
             Self::Cancel => "only waiting and running jobs can be cancelled; delete it if you no longer need it",
             Self::Delete => "cancel it first, and delete it when it has stopped",
             Self::Reschedule(_) => "only waiting jobs can be rescheduled; send a dead letter back first",
-            Self::Edit(_) => "only waiting jobs and dead letters can be edited",
+            Self::Edit(_) => edit::CURE,
         }
     }
 }

@@ -100,6 +100,7 @@ mod arguments;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;
+mod edit;
 mod effects;
 mod engine;
 mod enqueue;
@@ -115,6 +116,7 @@ pub mod middleware;
 pub mod migration;
 mod outcome;
 mod propagation;
+mod raw;
 mod registry;
 #[cfg(feature = "schedules")]
 pub mod schedule;

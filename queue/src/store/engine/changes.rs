@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde::Serialize;
 
+use crate::enqueue::write_through_pool;
 use crate::error::Error;
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::JobId;
@@ -19,7 +20,8 @@ use crate::store::engine::migrate;
 use crate::store::engine::statement::{Script, When};
 use crate::store::engine::unique::dialect::Key;
 use crate::store::engine::unique::keys::take_again;
-use crate::store::values::{NewJob, Refusal};
+use crate::store::values::{NewJob, Refusal, Unwritten};
+use crate::unique::Enqueued;
 
 /// A change: a script, and how it is run.
 #[derive(Clone, Copy)]
@@ -48,13 +50,20 @@ struct ChangedJob<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 enum With {
     /// Microseconds since 1970.
-    RunAt(i64),
-    Reason(String),
+    RunAt {
+        run_at: i64,
+    },
+    Reason {
+        reason: String,
+    },
     /// JSON, as text.
-    Args(String),
+    Args {
+        args: String,
+        was: Option<String>,
+    },
 }
 
 #[async_trait]
@@ -74,14 +83,14 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
     }
 
     async fn reschedule(&self, ids: &[i64], run_at: i64) -> Result<Vec<i64>, Error> {
-        let with = Some(With::RunAt(run_at.clamp(YEAR_1, END_OF_9999)));
+        let with = Some(With::RunAt { run_at: run_at.clamp(YEAR_1, END_OF_9999) });
         let changed = self.change(Change::new("cannot reschedule jobs", DB::ADMIN.reschedule), ids, with).await?;
         self.wake(!changed.is_empty()).await;
         Ok(changed)
     }
 
     async fn cancel(&self, ids: &[i64], reason: &str) -> Result<Vec<i64>, Error> {
-        let with = Some(With::Reason(reason.to_owned()));
+        let with = Some(With::Reason { reason: reason.to_owned() });
         self.change(Change::new("cannot cancel jobs", DB::ADMIN.cancel), ids, with).await
     }
 
@@ -130,11 +139,15 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
         }
     }
 
-    async fn edit(&self, id: JobId, args: &str) -> Result<bool, Error> {
-        let with = Some(With::Args(args.to_owned()));
+    async fn edit(&self, id: JobId, args: &str, was: Option<&str>) -> Result<bool, Error> {
+        let with = Some(With::Args { args: args.to_owned(), was: was.map(str::to_owned) });
         let changed =
             self.change(Change::new("cannot edit a job's arguments", DB::ADMIN.edit), &[id.get()], with).await?;
         Ok(!changed.is_empty())
+    }
+
+    async fn enqueue(&self, job: NewJob) -> Result<Vec<Enqueued>, Unwritten> {
+        write_through_pool(self.pool(), vec![job]).await
     }
 
     async fn set_paused(&self, queue: &str, paused: bool) -> Result<(), Error> {
@@ -256,7 +269,7 @@ mod tests {
 
     #[test]
     fn targets_are_a_list_of_flat_objects() {
-        let with = Some(With::RunAt(7));
+        let with = Some(With::RunAt { run_at: 7 });
         assert_eq!(list(&[1, 2], &with).unwrap(), r#"[{"id":1,"run_at":7},{"id":2,"run_at":7}]"#);
     }
 }

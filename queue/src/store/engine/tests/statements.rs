@@ -190,7 +190,7 @@ async fn whole_life<DB: TestDb>(db: Db<DB>, server: &'static str, engine: &'stat
     snapshot.section("run now");
     db.store.reschedule(&[id], 0).await.unwrap();
     snapshot.section("reschedule");
-    db.store.edit(id.into(), "{}").await.unwrap();
+    db.store.edit(id.into(), "{}", None).await.unwrap();
     snapshot.section("edit");
     db.store.cancel(&[id], "why").await.unwrap();
     snapshot.section("cancel");
