@@ -131,7 +131,7 @@ async fn what_does_not_fit_the_type_is_refused(db: Db) {
     assert!(refused.contains("missing field `grams`"), "{refused}");
     assert_eq!(args(&db, id).await, before, "nothing was written");
     // of this kind, the program knows nothing
-    let strange = put(&db, "ships", before).await;
+    let strange = put(&db, "of_another_program", before).await;
     admin.merge_args(strange, "{\"to\":7}").await.expect("who knows");
     admin.edit_args(strange, &json!({"any": "thing"})).await.expect("who knows");
     assert_eq!(args(&db, strange).await, "{\"any\":\"thing\"}");

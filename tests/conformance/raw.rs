@@ -104,7 +104,7 @@ async fn that_no_worker_could_read_are_refused(db: Db) {
         (RawJob::new("", "{}"), "the kind name is empty"),
         (RawJob::new("a ", "{}"), "white space"),
         (other("{}").queue("mail "), "white space"),
-        (RawJob::new("note", "{}").queue("mail "), "white space"),
+        (RawJob::new("note", "{\"label\":\"a\"}").queue("mail "), "white space"),
         (other("{}").meta("a", "x".repeat(5000)), "metadata"),
         (RawJob::new("note", "{\"label\":7}"), "`note`: its arguments do not fit: `label`: invalid type: integer `7`"),
         (RawJob::new("note", "{\"lable\":\"a\"}"), "missing field `label`"),
