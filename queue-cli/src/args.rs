@@ -226,6 +226,6 @@ All commands: queue help
 mod tests {
     #[test]
     fn the_words_fit_together() {
-        [true, false].map(|works| super::words(works).debug_assert());
+        [true, false].into_iter().for_each(|works| super::words(works).debug_assert());
     }
 }

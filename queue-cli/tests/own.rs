@@ -89,6 +89,8 @@ async fn own_program_on(engine: Engine) {
     let wrong = "`send_email`: its arguments do not fit: `to`: invalid type: integer `7`, expected a string";
     refuses(url, &["enqueue", "send_email", r#"{"to": 7}"#], 2, &[wrong]);
     refuses(url, &["enqueue", "send_emial", r#"{"to": "ada"}"#], 1, &["did you mean `send_email`?"]);
+    let slip = ["has the queue `mial`; did you mean `mail`? Otherwise add --force", "--queue mail\n"];
+    refuses(url, &["enqueue", "send_email", r#"{"to": "ada"}"#, "--queue", "mial"], 1, &slip);
     let misfit = "`send_email`: `to`: invalid type: integer `7`, expected a string";
     refuses(url, &["edit", &id, r#"{"to": 7}"#], 2, &[misfit, &format!("fix: queue show {id}")]);
     let (code, out, err) = run(url, &["edit", &id, "--set", "to=grace"]);
