@@ -1,5 +1,6 @@
 //! The command that enqueues.
 
+use queue::Error;
 use queue::admin::{Admin, RawJob, known_kinds};
 use queue::unique::Enqueued;
 use serde_json::json;
@@ -74,7 +75,10 @@ pub(crate) async fn enqueue(admin: &Admin, screen: &Screen, new: &New, job: Opti
     if !new.force {
         look_twice(admin, new).await?;
     }
-    let enqueued = admin.enqueue(job).await?;
+    let enqueued = admin.enqueue(job).await.map_err(|error| match error {
+        Error::Config(message) => Failure::from(clean(&message)).fix("queue help enqueue"),
+        error => error.into(),
+    })?;
     let id = enqueued.id();
     if screen.json {
         return screen.object(&json!({"id": id, "new": enqueued.is_new()}));

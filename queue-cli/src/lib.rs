@@ -84,8 +84,9 @@ impl Cli {
         let Err(failure) = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) else {
             return ExitCode::SUCCESS;
         };
-        // an address in the wrong place may hold a password
-        let addresses = words.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
+        // an address in the wrong place may hold a password; arguments of a job are no address
+        let words = words.iter().filter_map(|word| word.to_str()).filter(|word| !word.starts_with('{'));
+        let addresses = words.filter(|word| word.contains("://"));
         let text = addresses.fold(failure.text(json), |text, word| text.replace(word, &database::shown(word)));
         Screen::new(json, false).say(&text);
         failure.code.into()

@@ -321,7 +321,13 @@ async fn every_command_on(engine: Engine) {
         &[],
         &["`send_email`: its arguments are not a JSON object"],
     );
-    enqueue("send_email", "{", &["--queue", "mail"]).says(2, &[], &["its arguments are not a JSON object"]);
+    enqueue("send_email", "{", &["--queue", "mail"]).says(
+        2,
+        &[],
+        &["its arguments are not a JSON object", "fix: queue help enqueue\n"],
+    );
+    let address = r#"{"url": "https://example.org"}"#;
+    enqueue("brand_new", address, &[]).says(1, &[], &[&format!("fix: queue enqueue brand_new '{address}' --force\n")]);
 
     // ids on standard input, and what matches
     let listed = run(url, "list queue:mail state:ready --json").out;

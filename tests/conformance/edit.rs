@@ -84,7 +84,8 @@ async fn a_typed_edit_is_read_and_written_as_its_type_does(db: Db) {
         job.grams += 1;
         job.remarks.push("🙂 \"'\\".to_owned());
     };
-    admin.edit(id, change).await.expect("edited");
+    let spawned = admin.clone();
+    tokio::spawn(async move { spawned.edit(id, change).await }).await.expect("no panic").expect("edited");
     let expected = "{\"to\":\"a\",\"grams\":8,\"tracking\":340282366920938463463374607431768211455,\"remarks\":[\"🙂 \\\"'\\\\\"]}";
     assert_eq!(args(&db, id).await, expected);
     // a row from before the job was renamed
@@ -160,10 +161,10 @@ async fn concurrent_merges_all_remain(db: Db) {
     let admin = db.admin();
     let merge = |n: usize| {
         let admin = admin.clone();
-        async move { admin.merge_args(id, &format!("{{\"{n}\":\"{n}\"}}")).await }
+        tokio::spawn(async move { admin.merge_args(id, &format!("{{\"{n}\":\"{n}\"}}")).await })
     };
     for merged in join_all((0..8).map(merge)).await {
-        merged.expect("merged");
+        merged.expect("no panic").expect("merged");
     }
     let merged = args(&db, id).await;
     assert!(merged.starts_with("{\"big\":18446744073709551616,"), "{merged}");
