@@ -94,7 +94,7 @@ async fn main() -> anyhow::Result<()> {
     tell(&admin).await?;
 
     println!("\n4. Correct the dead letter and send it back.");
-    admin.edit_args(invoice, &serde_json::json!({ "to": "ada@example.org" })).await?;
+    admin.edit(invoice, |invoice: &mut SendInvoice| invoice.to = "ada@example.org".into()).await?;
     admin.send_back(invoice).await?;
     settled(&admin).await?;
 

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 use chrono::{DateTime, Utc};
 use queue::admin::{Admin, Filter, JobRow};
 use queue::{Error, JobId, JobState};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::args::Which;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use crate::findings::World;
 use crate::look::{slip, slips, table};
 use crate::query::Query;
 use crate::screen::Screen;
-use crate::text::{Tone, clean, exact, jobs, nearest, quoted, thousands};
+use crate::text::{clean, exact, jobs, quoted, thousands};
 
 /// Jobs are counted up to here before a question.
 const COUNTED: usize = 10_000;
@@ -84,21 +84,26 @@ pub(crate) fn choose(which: &Which, screen: &Screen) -> Result<Chosen, Failure> 
         return Err(Failure::new(2, "--match needs at least one word, such as kind:send_email"));
     }
     if !which.yes && (screen.json || !io::stdin().is_terminal()) {
-        let mut words = String::new();
-        let mut given = std::env::args().skip(1);
-        while let Some(word) = given.next() {
-            match word.split('=').next() {
-                // it may hold a password
-                Some("--database") if word.contains('=') => {}
-                Some("--database") => drop(given.next()),
-                _ => words += &(quoted(&word) + " "),
-            }
-        }
         let why = "nothing was done: add --yes, or run it in a terminal, where it asks";
-        return Err(Failure::new(2, why).fix(format!("queue {words}--yes")));
+        return Err(Failure::new(2, why).fix(format!("queue {}--yes", given(str::to_owned))));
     }
     query.first = which.first;
     Ok(Chosen::Matching(Box::new(query), !which.yes))
+}
+
+/// The words of this command as a shell takes them, each changed, and each followed by a space.
+pub(crate) fn given(change: impl Fn(&str) -> String) -> String {
+    let mut words = String::new();
+    let mut given = std::env::args().skip(1);
+    while let Some(word) = given.next() {
+        match word.split('=').next() {
+            // it may hold a password
+            Some("--database") if word.contains('=') => {}
+            Some("--database") => drop(given.next()),
+            _ => words += &(quoted(&change(&word)) + " "),
+        }
+    }
+    words
 }
 
 /// The ids, those from standard input too: numbers, or the lines of `queue list --json`.
@@ -198,79 +203,6 @@ async fn all(admin: &Admin, screen: &Screen, verb: Verb, query: &Query, ask: boo
     screen.out(&format!("{} {past}.\n", jobs(changed)))
 }
 
-/// The arguments after an edit, and what differs. `None`: nothing does.
-fn merged(args: &str, new: Value) -> Result<Option<(Value, String)>, String> {
-    let old: Value = serde_json::from_str(args).unwrap_or(Value::Null);
-    let (Value::Object(old), Value::Object(new)) = (&old, &new) else {
-        if old == new {
-            return Ok(None);
-        }
-        return match old {
-            Value::Object(_) => Err("the new arguments are not a JSON object: write {\"name\": \"value\"}".to_owned()),
-            _ => Ok(Some((new.clone(), format!("- {}\n+ {}\n", clean(args), clean(&new.to_string()))))),
-        };
-    };
-    let (mut all, mut diff) = (old.clone(), String::new());
-    for (name, value) in new {
-        let line =
-            |sign, value: &Value| format!("{sign} {}: {}\n", Value::from(name.as_str()), clean(&value.to_string()));
-        match old.get(name) {
-            Some(before) if before == value => continue,
-            Some(before) => diff += &line('-', before),
-            None => {
-                if let Some(near) = nearest(name, old.keys().map(String::as_str)) {
-                    return Err(format!("the job has no argument `{}`; did you mean `{}`?", clean(name), clean(near)));
-                }
-            }
-        }
-        diff += &line('+', value);
-        all.insert(name.clone(), value.clone());
-    }
-    Ok((!diff.is_empty()).then_some((Value::Object(all), diff)))
-}
-
-/// `name=value`: the value is JSON if it can be, unless a text stands there now.
-fn assignment(text: &str, args: &Value) -> Result<(String, Value), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
-    let json = serde_json::from_str(value).ok();
-    let json = json.filter(|json: &Value| json.is_string() || json.is_null() || !args[name].is_string());
-    Ok((name.to_owned(), json.unwrap_or_else(|| Value::from(value))))
-}
-
-pub(crate) async fn edit(
-    admin: &Admin,
-    screen: &Screen,
-    id: JobId,
-    given: Option<&str>,
-    set: &[String],
-) -> Result<(), Failure> {
-    let wrong = |message: String| Failure::from(message).fix(format!("queue show {id}"));
-    let given: Option<Value> = given
-        .map(serde_json::from_str)
-        .transpose()
-        .map_err(|error| wrong(format!("this is not JSON ({error}): write '{{\"to\": \"ada@example.org\"}}'")))?;
-    let detail = admin.job(id).await?.ok_or(Error::NotFound(id))?;
-    let present: Value = serde_json::from_str(&detail.args).unwrap_or_default();
-    let fields = set.iter().map(|text| assignment(text, &present)).collect::<Result<Map<_, _>, _>>();
-    let new = given.map_or_else(|| fields.map(Value::Object), Ok).map_err(wrong)?;
-    screen.begin();
-    let Some((args, diff)) = merged(&detail.args, new).map_err(wrong)? else {
-        screen.say("Nothing to change: the job has these arguments.\n");
-        return Ok(());
-    };
-    admin.edit_args(id, &args).await?;
-    if screen.json {
-        return screen.object(&json!({"id": id, "args": args}));
-    }
-    let tone = |line: &str| if line.starts_with('-') { Tone::Bad } else { Tone::Good };
-    let diff: String = diff.lines().map(|line| format!("  {}\n", screen.look.paint(tone(line), line))).collect();
-    let next = match detail.job.state {
-        JobState::Dead => format!("It stays a dead letter: queue send-back {id}"),
-        _ => format!("Watch it: queue show {id}"),
-    };
-    screen.out(&format!("{diff}job {id} edited. {next}\n"))
-}
-
 /// Pauses or resumes a queue.
 pub(crate) async fn pause(admin: &Admin, screen: &Screen, queue: &str, paused: bool) -> Result<(), Failure> {
     screen.begin();
@@ -291,36 +223,4 @@ pub(crate) async fn pause(admin: &Admin, screen: &Screen, queue: &str, paused: b
         true => format!("queue `{name}` is paused. Its running jobs continue. Go on: queue resume {}\n", quoted(queue)),
         false => format!("queue `{name}` is not paused. Watch it: queue status\n"),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_edit_changes_the_fields_that_it_names() {
-        let args = r#"{"to":"ada","n":1}"#;
-        let (all, diff) = merged(args, json!({"to": "grace"})).expect("fits").expect("differs");
-        assert_eq!((all, diff.as_str()), (json!({"to": "grace", "n": 1}), "- \"to\": \"ada\"\n+ \"to\": \"grace\"\n"));
-        assert_eq!(merged(args, json!({"n": 1})), Ok(None));
-        let (_, diff) = merged(args, json!({"subject": null})).expect("fits").expect("differs");
-        assert_eq!(diff, "+ \"subject\": null\n");
-        assert!(merged(args, json!([1])).is_err_and(|why| why.contains("not a JSON object")));
-        assert!(
-            merged(r#"{"subject":1}"#, json!({"subjct": 2})).is_err_and(|why| why.contains("did you mean `subject`?"))
-        );
-        let (all, _) = merged("not json", json!({"a": 1})).expect("fits").expect("differs");
-        assert_eq!(all, json!({"a": 1}));
-    }
-
-    #[test]
-    fn a_text_stays_a_text() {
-        let args = json!({"zip": "01234", "n": 1});
-        let value = |text| assignment(text, &args).map(|(_, value)| value);
-        assert_eq!(value("zip=01239"), Ok(json!("01239")));
-        assert_eq!(value("zip=null"), Ok(json!(null)));
-        assert_eq!(value("n=2"), Ok(json!(2)));
-        assert_eq!(value("n=two=2"), Ok(json!("two=2")));
-        assert!(value("n").is_err());
-    }
 }

@@ -1,7 +1,9 @@
 //! The words of the command line.
 
+use std::ffi::OsString;
+
 use chrono::{DateTime, Utc};
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 use queue::JobId;
 
 use crate::query::{moment, span};
@@ -12,7 +14,7 @@ use crate::query::{moment, span};
 /// failed or something was found, 2 not understood, 3 try again later.
 #[derive(Debug, Parser)]
 #[command(name = "queue", bin_name = "queue", version, max_term_width = 100)]
-pub(crate) struct Args {
+pub(crate) struct Args<C: Subcommand> {
     /// Such as postgres://me@host/shop, mysql://me@host/shop or sqlite://jobs.sqlite
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
@@ -23,7 +25,35 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     pub(crate) utc: bool,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<C>,
+}
+
+/// The commands of a program that can work.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Own {
+    #[command(flatten)]
+    Any(Command),
+    /// Run a worker until Ctrl-C or SIGTERM, which let its jobs finish. RUST_LOG says what is logged: `info,sqlx=warn`
+    Work {
+        /// The most connections of the pool, which its jobs share
+        #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+        connections: u32,
+    },
+}
+
+impl Args<Own> {
+    pub(crate) fn read(words: &[OsString], works: bool) -> Result<Self, clap::Error> {
+        if works {
+            return Self::try_parse_from(words);
+        }
+        let Args { database, json, utc, command } = Args::<Command>::try_parse_from(words)?;
+        Ok(Self { database, json, utc, command: command.map(Own::Any) })
+    }
+}
+
+/// All words.
+pub(crate) fn words(works: bool) -> clap::Command {
+    if works { Args::<Own>::command() } else { Args::<Command>::command() }
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,6 +87,8 @@ pub(crate) enum Command {
     Queues,
     /// Schedules: their next and last ticks, pauses and errors
     Schedules,
+    /// Enqueue a job, and print its id: `queue enqueue send_email '{"to": "ada@example.org"}' --after 5m`
+    Enqueue(New),
     /// Run scheduled jobs and dead letters now
     Retry(Which),
     /// Make dead letters ready, with all their retries
@@ -101,6 +133,36 @@ pub(crate) enum Command {
     Doctor,
     /// Print a script that lets a shell complete these commands
     Completions { shell: clap_complete::Shell },
+}
+
+/// A job to enqueue.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct New {
+    pub(crate) kind: String,
+    /// Its arguments, as an object
+    #[arg(value_name = "JSON")]
+    pub(crate) args: String,
+    /// Where it waits, if not in the queue of its type, or in `default`
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// When it is due: a span from now, such as 30s, 20m, 2h, 7d
+    #[arg(long, value_name = "SPAN", conflicts_with = "at")]
+    pub(crate) after: Option<String>,
+    /// When it is due: a time in UTC, such as '2026-11-28 09:12'
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// Smaller runs first
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i16>,
+    /// How often it is tried again
+    #[arg(long, value_name = "N")]
+    pub(crate) max_retries: Option<u32>,
+    /// What handlers, logs and the jobs of its handler see beside the arguments
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) meta: Vec<String>,
+    /// Even if nobody has this kind or queue
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Which jobs to change.
@@ -162,10 +224,8 @@ All commands: queue help
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     #[test]
     fn the_words_fit_together() {
-        super::Args::command().debug_assert();
+        [true, false].into_iter().for_each(|works| super::words(works).debug_assert());
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use queue::admin::Admin;
 use queue::migration::Engine;
-use queue::{Error, JobState};
+use queue::{Error, JobState, WorkerBuilder};
 use sqlx::Connection;
 
 use crate::failure::Failure;
@@ -12,6 +12,9 @@ use crate::text::clean;
 
 /// How long a command waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Enough for a command that only asks.
+pub(crate) const CONNECTIONS: u32 = 4;
 
 const EXAMPLE: &str = "queue --database postgres://me@host/shop status";
 /// A command does not wait longer for connections to close.
@@ -71,14 +74,14 @@ pub(crate) fn engine(url: &str) -> Result<Engine, Failure> {
 }
 
 /// A pool, once a first connection works. A pool alone keeps trying for a while, and then does not say why.
-async fn connect<DB: sqlx::Database>(url: &str) -> Result<sqlx::Pool<DB>, Failure> {
+async fn connect<DB: sqlx::Database>(url: &str, most: u32) -> Result<sqlx::Pool<DB>, Failure> {
     type Options<DB> = <<DB as sqlx::Database>::Connection as Connection>::Options;
     // the error of the driver may repeat what it cannot read
     let to: Options<DB> = url.parse().map_err(|_| format!("{} is not a URL of a database", shown(url)))?;
     let first = tokio::time::timeout(PATIENCE, DB::Connection::connect_with(&to));
     let error = match first.await {
         Ok(Ok(_)) => {
-            let options = sqlx::pool::PoolOptions::new().max_connections(4).acquire_timeout(PATIENCE);
+            let options = sqlx::pool::PoolOptions::new().max_connections(most).acquire_timeout(PATIENCE);
             return Ok(options.connect_lazy_with(to));
         }
         Ok(Err(error)) => error,
@@ -94,14 +97,15 @@ async fn connect<DB: sqlx::Database>(url: &str) -> Result<sqlx::Pool<DB>, Failur
 }
 
 impl Database {
-    pub(crate) async fn open(url: &str) -> Result<Self, Failure> {
+    /// With a pool of at most so many connections.
+    pub(crate) async fn open(url: &str, most: u32) -> Result<Self, Failure> {
         let pool = match engine(url)? {
             #[cfg(feature = "sqlite")]
-            Engine::Sqlite => Pool::Sqlite(connect(url).await?),
+            Engine::Sqlite => Pool::Sqlite(connect(url, most).await?),
             #[cfg(feature = "postgres")]
-            Engine::Postgres => Pool::Postgres(connect(url).await?),
+            Engine::Postgres => Pool::Postgres(connect(url, most).await?),
             #[cfg(feature = "mysql")]
-            Engine::MySql => Pool::MySql(connect(url).await?),
+            Engine::MySql => Pool::MySql(connect(url, most).await?),
             #[allow(unreachable_patterns, reason = "only without some feature")]
             _ => return Err(Failure::new(2, "this program was built without the driver of that engine")),
         };
@@ -112,6 +116,10 @@ impl Database {
     pub(crate) async fn close(&self) {
         let close = async { with!(&self.pool, pool => pool.close().await) };
         let _ = tokio::time::timeout(GOODBYE, close).await;
+    }
+
+    pub(crate) fn worker(&self) -> WorkerBuilder {
+        with!(&self.pool, pool => queue::Worker::builder(pool))
     }
 
     pub(crate) async fn migrate(&self) -> Result<(), Error> {
@@ -145,6 +153,7 @@ impl From<Error> for Failure {
                 return Self::new(1, message).fix("queue migrate");
             }
             Error::Database { source, .. } => (if is_away(source) { 3 } else { 1 }, "queue doctor".to_owned()),
+            Error::Duplicate { existing: Some(id), .. } => (1, format!("queue show {id}")),
             Error::Schema(_) => (1, "queue migrate".to_owned()),
             Error::NotFound(_) => (1, "queue list".to_owned()),
             Error::KeyTaken { holder, .. } => (1, format!("queue show {holder}")),

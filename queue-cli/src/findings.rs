@@ -89,6 +89,12 @@ impl World {
         [kinds.map(String::as_str).collect(), queues.map(String::as_str).collect()]
     }
 
+    /// Whether a live worker serves every queue. If none is alive: whether one did.
+    pub(crate) fn serves_all(&self) -> bool {
+        let none_lives = self.live().next().is_none();
+        self.live().chain(self.workers.iter().filter(|_| none_lives)).any(|worker| worker.queues.is_empty())
+    }
+
     fn knows(&self, kind: &String) -> bool {
         self.live().any(|worker| worker.kinds.contains(kind))
     }

@@ -6,6 +6,8 @@
 mod act;
 mod args;
 mod database;
+mod edit;
+mod enqueue;
 mod failure;
 mod findings;
 mod look;
@@ -19,29 +21,57 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser as _};
+use queue::WorkerBuilder;
 
 use crate::act::Verb;
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Own};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::text::clean;
 
-/// The command line.
+/// The command line. In your own program it knows the types of your jobs: `edit` and `enqueue` refuse arguments that do
+/// not fit.
 ///
 /// ```no_run
 /// fn main() -> std::process::ExitCode {
 ///     queue_cli::Cli::new().main()
 /// }
 /// ```
-#[derive(Debug, Default)]
-pub struct Cli {}
+#[derive(Default)]
+pub struct Cli {
+    worker: Option<Configure>,
+}
+
+/// What a program makes of a worker.
+type Configure = Box<dyn FnOnce(WorkerBuilder) -> WorkerBuilder + Send>;
+
+impl std::fmt::Debug for Cli {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cli").field("works", &self.worker.is_some()).finish()
+    }
+}
 
 impl Cli {
     /// The commands for any database.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Adds the command `work`. It runs a worker on the database of the command line, on a runtime of its own, until
+    /// SIGINT or SIGTERM. Its jobs share the pool, whose size is the option `--connections`. It logs to standard error,
+    /// as `RUST_LOG` says, unless the program has a subscriber of its own.
+    ///
+    /// ```no_run
+    /// # #[derive(Clone)] struct Mailer;
+    /// fn main() -> std::process::ExitCode {
+    ///     let mailer = Mailer;
+    ///     queue_cli::Cli::new().worker(|builder| builder.concurrency(32).state(mailer)).main()
+    /// }
+    /// ```
+    #[must_use]
+    pub fn worker(self, configure: impl FnOnce(WorkerBuilder) -> WorkerBuilder + Send + 'static) -> Self {
+        Self { worker: Some(Box::new(configure)) }
     }
 
     /// Does what the arguments of this process say. Returns the code with which to exit: 0 done, 1 failed or something
@@ -50,37 +80,45 @@ impl Cli {
         let words: Vec<OsString> = std::env::args_os().collect();
         let json = words.iter().any(|word| word == "--json");
         // a thread of a runtime may not wait for another one
-        let done = std::thread::spawn(move || start(std::env::args_os().collect())).join();
+        let done = std::thread::spawn(move || start(std::env::args_os().collect(), self.worker)).join();
         let Err(failure) = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) else {
             return ExitCode::SUCCESS;
         };
-        // an address in the wrong place may hold a password
-        let addresses = words.iter().filter_map(|word| word.to_str()).filter(|word| word.contains("://"));
+        // an address in the wrong place may hold a password; arguments of a job are no address
+        let words = words.iter().filter_map(|word| word.to_str()).filter(|word| !word.starts_with('{'));
+        let addresses = words.filter(|word| word.contains("://"));
         let text = addresses.fold(failure.text(json), |text, word| text.replace(word, &database::shown(word)));
         Screen::new(json, false).say(&text);
         failure.code.into()
     }
 }
 
-fn start(words: Vec<OsString>) -> Result<(), Failure> {
-    let args = match Args::try_parse_from(&words) {
+fn start(words: Vec<OsString>, worker: Option<Configure>) -> Result<(), Failure> {
+    let works = worker.is_some();
+    let args = match Args::read(&words, works) {
         Ok(args) => args,
-        Err(error) => return misunderstood(&error, &words),
+        Err(error) => return misunderstood(&error, &words, works),
     };
     let mut screen = Screen::new(args.json, args.utc);
     match args.command {
         None => screen.out(args::INCIDENT),
-        Some(Command::Completions { shell }) => {
+        Some(Own::Any(Command::Completions { shell })) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::command(), "queue", &mut script);
+            clap_complete::generate(shell, &mut args::words(works), "queue", &mut script);
             screen.out(&String::from_utf8_lossy(&script))
         }
         Some(command) => {
             let url = database::url(args.database.as_deref())?;
             screen.database = database::shown(&url);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| Failure::new(1, error.to_string()))?;
-            let done = runtime.block_on(run(&screen, &url, command));
+            let mut runtime = match command {
+                Own::Any(_) => tokio::runtime::Builder::new_current_thread(),
+                Own::Work { .. } => tokio::runtime::Builder::new_multi_thread(),
+            };
+            let runtime = runtime.enable_all().build().map_err(|error| Failure::new(1, error.to_string()))?;
+            let done = match command {
+                Own::Any(command) => runtime.block_on(run(&screen, &url, command)),
+                Own::Work { connections } => runtime.block_on(run::work(&screen, &url, connections, worker)),
+            };
             runtime.shutdown_timeout(Duration::from_secs(1));
             done
         }
@@ -88,7 +126,7 @@ fn start(words: Vec<OsString>) -> Result<(), Failure> {
 }
 
 /// Help, or an error with the nearest word.
-fn misunderstood(error: &clap::Error, words: &[OsString]) -> Result<(), Failure> {
+fn misunderstood(error: &clap::Error, words: &[OsString], works: bool) -> Result<(), Failure> {
     let text = error.render().to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Screen::new(false, false).out(&text);
@@ -106,7 +144,7 @@ fn misunderstood(error: &clap::Error, words: &[OsString]) -> Result<(), Failure>
         // its first paragraph; the others repeat the usage
         None => text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect::<Vec<_>>().join(" "),
     };
-    let known = |word: &&OsString| Args::command().find_subcommand(word).is_some();
+    let known = |word: &&OsString| args::words(works).find_subcommand(word).is_some();
     let help = words.get(1).filter(known).map_or_else(String::new, |word| format!(" {}", word.to_string_lossy()));
     let fix = command.map_or_else(|| format!("queue help{help}"), |near| format!("queue {near}"));
     Err(Failure::new(2, clean(message.trim_start_matches("error: ")) + &mean).fix(fix))
@@ -125,7 +163,8 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         }
         _ => (Verb::Retry, None),
     };
-    let db = Database::open(url).await?;
+    let new = if let Command::Enqueue(new) = &command { Some(enqueue::job(new, screen)?) } else { None };
+    let db = Database::open(url, database::CONNECTIONS).await?;
     let admin = &db.admin;
     let done = match (command, chosen) {
         (_, Some(chosen)) => act::act(admin, screen, verb, chosen).await,
@@ -138,7 +177,8 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         (Command::Workers, _) => look::workers(admin, screen).await,
         (Command::Queues, _) => look::queues(admin, screen).await,
         (Command::Schedules, _) => look::schedules(admin, screen).await,
-        (Command::Edit { id, fields, set }, _) => act::edit(admin, screen, id, fields.as_deref(), &set).await,
+        (Command::Edit { id, fields, set }, _) => edit::edit(admin, screen, id, fields.as_deref(), &set).await,
+        (Command::Enqueue(words), _) => enqueue::enqueue(admin, screen, &words, new).await,
         (Command::Pause { queue }, _) => act::pause(admin, screen, &queue, true).await,
         (Command::Resume { queue }, _) => act::pause(admin, screen, &queue, false).await,
         (Command::Migrate { .. }, _) => run::migrate(&db, screen).await,

@@ -1,10 +1,13 @@
 //! The commands that look after the database and the workers.
 
+use std::io::IsTerminal as _;
+
 use chrono::{TimeDelta, Utc};
 use queue::Error;
 use queue::admin::{Admin, Filter};
 use serde_json::json;
 
+use crate::Configure;
 use crate::database::{Database, engine};
 use crate::failure::Failure;
 use crate::findings::{self, Finding, Severity, World};
@@ -16,6 +19,29 @@ const DRIFT: TimeDelta = TimeDelta::seconds(2);
 
 pub(crate) fn script(screen: &Screen, url: &str, from: i64) -> Result<(), Failure> {
     screen.out(&queue::migration::sql_from(engine(url)?, from))
+}
+
+/// Works until a signal.
+pub(crate) async fn work(
+    screen: &Screen,
+    url: &str,
+    connections: u32,
+    configure: Option<Configure>,
+) -> Result<(), Failure> {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,sqlx=warn".into());
+    let colour = std::io::stderr().is_terminal() && screen.look.colour;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_target(false);
+    // the program may have a subscriber already
+    let _ = log.with_writer(std::io::stderr).try_init();
+    // before anything can take long
+    let signal = queue::shutdown_signal();
+    let db = Database::open(url, connections).await?;
+    let worker = configure.into_iter().fold(db.worker(), |builder, configure| configure(builder));
+    // the program is wrong, not its words
+    let worker = worker.build().map_err(|error| Failure::new(1, error.to_string()))?;
+    let done = worker.run(signal).await;
+    db.close().await;
+    Ok(done?)
 }
 
 pub(crate) async fn migrate(db: &Database, screen: &Screen) -> Result<(), Failure> {

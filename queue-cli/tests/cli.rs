@@ -282,6 +282,59 @@ async fn every_command_on(engine: Engine) {
     run(url, "doctor").says(1, &["! The queue `mail` was paused"], &[]);
     run(url, "resume mail --json").says(0, &["{\"paused\":false,\"queue\":\"mail\"}"], &[]);
 
+    // enqueue
+    let enqueue = |kind: &str, args: &str, more: &[&str]| {
+        let words = [&["enqueue", kind, args], more].concat();
+        Ran::new(&words, &queue(url, &words).output().expect("it starts"))
+    };
+    let enqueued = enqueue(
+        "send_email",
+        r#"{"to": "🙂", "n": 340282366920938463463374607431768211455}"#,
+        &["--queue", "mail", "--after", "1h", "--priority", "-7", "--max-retries", "2", "--meta", "request=7"],
+    );
+    let id = enqueued.out.trim_end().to_owned();
+    enqueued.says(0, &[&id], &[" · ", &format!("queue show {id}\n")]);
+    let shown = run(url, &format!("show {id} --json")).json().remove(0);
+    assert_eq!(shown["args"], r#"{"to": "🙂", "n": 340282366920938463463374607431768211455}"#);
+    assert_eq!((&shown["priority"], &shown["max_retries"]), (&Value::from(-7), &Value::from(2)));
+    assert_eq!(
+        (&shown["queue"], &shown["state"], &shown["meta"]),
+        (&"mail".into(), &"scheduled".into(), &r#"{"request":"7"}"#.into())
+    );
+    run(url, &format!("edit {id} --set n=340282366920938463463374607431768211454 --json")).says(
+        0,
+        &[&format!(r#"{{"args":{{"to": "🙂", "n": 340282366920938463463374607431768211454}},"id":{id}}}"#)],
+        &[],
+    );
+    run(url, &format!("delete {id}")).says(0, &["deleted"], &[" · "]);
+    let at = enqueue("send_email", "{}", &["--at", "2030-01-01", "--json"]).json().remove(0);
+    assert_eq!(at["new"], true);
+    run(url, &format!("show {} --utc", at["id"])).says(0, &["2030-01-01 00:00:00Z", "default"], &[]);
+    run(url, &format!("delete {}", at["id"])).says(0, &["deleted"], &[" · "]);
+    let slip =
+        "no worker and no unfinished job has the kind `send_emial`; did you mean `send_email`? Otherwise add --force";
+    let fix = "fix: queue enqueue send_email '{\"to\": \"ada\"}' --queue mail\n";
+    enqueue("send_emial", "{\"to\": \"ada\"}", &["--queue", "mail"]).says(1, &[], &[slip, fix]);
+    enqueue("brand_new", "{}", &[]).says(
+        1,
+        &[],
+        &["has the kind `brand_new`; --force", "fix: queue enqueue brand_new '{}' --force\n"],
+    );
+    let forced = enqueue("brand_new", "{}", &["--queue", "nowhere", "--force"]).out;
+    run(url, &format!("delete {}", forced.trim_end())).says(0, &["deleted"], &[" · "]);
+    enqueue("send_email", "[1]", &["--queue", "mail"]).says(
+        2,
+        &[],
+        &["`send_email`: its arguments are not a JSON object"],
+    );
+    enqueue("send_email", "{", &["--queue", "mail"]).says(
+        2,
+        &[],
+        &["its arguments are not a JSON object", "fix: queue help enqueue\n"],
+    );
+    let address = r#"{"url": "https://example.org"}"#;
+    enqueue("brand_new", address, &[]).says(1, &[], &[&format!("fix: queue enqueue brand_new '{address}' --force\n")]);
+
     // ids on standard input, and what matches
     let listed = run(url, "list queue:mail state:ready --json").out;
     run_with(url, &["cancel", "-"], &listed).says(0, &["2 of 2 jobs cancelled or told to stop."], &[" · "]);
@@ -357,6 +410,12 @@ fn what_is_not_understood_names_the_nearest_word() {
         ("reschedule 1 --in soon", ["`soon` is not a time", "error: "]),
         ("reschedule 1 --at soon", ["`soon` is not a time", "error: "]),
         ("edit 1", ["JSON", "error: "]),
+        ("enqueue a", ["JSON", "fix: queue help enqueue"]),
+        ("enqueue a {} --after soon", ["`soon` is not a span", "error: "]),
+        ("enqueue a {} --at soon", ["`soon` is not a time", "error: "]),
+        ("enqueue a {} --at 2030-01-01 --after 1h", ["--at", "--after"]),
+        ("enqueue a {} --meta b", ["`b` is not NAME=VALUE", "error: "]),
+        ("work", ["there is no command `work`; did you mean `workers`?", "fix: queue workers"]),
         ("status --jso", ["did you mean `--json`?", "fix: queue help status"]),
     ] {
         run(url, words).says(2, &[], &err);
@@ -371,7 +430,7 @@ fn what_is_not_understood_names_the_nearest_word() {
 fn what_needs_no_database_asks_none() {
     run("", "").says(0, &["queue status", "queue send-back 42"], &[]);
     run("", "help").says(0, &["send-back"], &[]);
-    run("", "completions bash").says(0, &["send-back"], &[]);
+    run("", "completions bash").says(0, &["send-back", "max-retries"], &[]);
     run("mariadb://nowhere/shop", "migrate --sql").says(0, &["CREATE TABLE", "queue_jobs"], &[]);
 }
 

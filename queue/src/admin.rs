@@ -10,17 +10,19 @@ use tokio::time::{Instant, sleep};
 
 pub use crate::admin_operations::Plan;
 use crate::admin_operations::{AGAIN, Fate, PATIENCE, fate};
+use crate::edit;
 use crate::enqueue::Pool;
 use crate::error::Error;
 pub use crate::failures::{FailureGroup, Failures};
 pub use crate::gauges::{Count, Depth, Gauges};
-use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, check_name, depth};
+use crate::limits::check_name;
 use crate::operations::Note;
 pub use crate::operations::{Action, Actor, Operation, Progress, RefusedJob};
 use crate::state::JobId;
+pub use crate::raw::{RawJob, known_kinds};
 pub use crate::state::UnknownState;
 use crate::store::AdminStore;
-use crate::store::operations::{Change, LOCKED, Record};
+use crate::store::operations::{Change, LOCKED, NewArgs, Record};
 use crate::store::values::Refusal;
 pub use crate::store::view::{Attempt, Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
 use crate::why::summary;
@@ -30,7 +32,7 @@ use crate::worker::host;
 /// How long a page for Prometheus is shared.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 /// So often at least: on a slow machine one try may outlast the patience.
-const TRIES: u32 = 5;
+pub(crate) const TRIES: u32 = 5;
 
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
@@ -367,44 +369,28 @@ impl Admin {
         self.one(id, Action::SendBack, None).await
     }
 
-    /// Sends back all matching dead letters. Returns how many. Unique jobs whose key is taken stay dead letters, with a
-    /// warning in the log for each.
+    /// Sends back all matching dead letters. Returns how many. Unique jobs whose key is taken stay dead letters:
+    /// [`plan`](Self::plan) tells which.
     pub async fn send_back_all(&self, filter: &Filter) -> Result<u64, Error> {
         self.all(filter, Action::SendBack).await
     }
 
-    /// Replaces the arguments of a waiting job or a dead letter. A dead letter stays dead: send it back
-    /// afterwards.
+    /// Replaces all arguments of a waiting job or a dead letter. A dead letter stays dead: send it back afterwards.
+    /// [`merge_args`](Self::merge_args) changes some of them, and keeps the text of the others.
+    ///
+    /// A unique job keeps its key, whatever its arguments are. If this program has the job's type, arguments that it
+    /// cannot read are refused.
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Config`] for
-    /// arguments that are no object although the present ones are, and for those above [`MAX_ARGS_BYTES`] or
-    /// [`MAX_ARGS_DEPTH`].
+    /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Locked`]. And
+    /// [`Error::Config`] for arguments that are no object although the present ones are, for those that do not fit the
+    /// job's type, and for those above [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES) or
+    /// [`MAX_ARGS_DEPTH`](crate::limits::MAX_ARGS_DEPTH).
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
-        if !args.is_object() {
-            let job = self.job(id).await?.ok_or(Error::NotFound(id))?;
-            if job.args.trim_start().starts_with('{') {
-                return Err(Error::config(format!(
-                    "the new arguments of job {id} are not a JSON object, and its present ones are: give one field for \
-                     each argument, for example {{\"to\": \"ada@example.org\"}}"
-                )));
-            }
-        }
-        let args = args.to_string();
-        if args.len() > MAX_ARGS_BYTES {
-            let size = args.len();
-            return Err(Error::config(format!(
-                "the new arguments of job {id} are {size} bytes of JSON, the limit is {MAX_ARGS_BYTES}"
-            )));
-        }
-        let depth = depth(&args);
-        if depth > MAX_ARGS_DEPTH {
-            return Err(Error::config(format!(
-                "the new arguments of job {id} nest {depth} levels deep, the limit is {MAX_ARGS_DEPTH}"
-            )));
-        }
+        let (detail, args) = (self.job(id).await?.ok_or(Error::NotFound(id))?, args.to_string());
+        edit::check(&detail, &args)?;
         let fields = serde_json::from_str(&args).unwrap_or_default();
-        self.one(id, Action::Edit(fields), Some(args)).await
+        self.one(id, Action::Edit(fields), Some(NewArgs { args, was: None })).await
     }
 
     /// Pauses a queue: from now on no worker claims its jobs. Running jobs continue. The queue may be empty. Pausing a
@@ -435,25 +421,11 @@ impl Admin {
     }
 
     /// Changes one job, or returns why it could not.
-    async fn one(&self, id: JobId, action: Action, args: Option<String>) -> Result<(), Error> {
-        let details = match &action {
-            Action::Reschedule(at) => json!({"run_at": at}),
-            // not what they are: this record outlives the job
-            Action::Edit(fields) => json!({"fields": fields.keys().collect::<Vec<_>>()}),
-            _ => json!({}),
-        };
+    async fn one(&self, id: JobId, action: Action, args: Option<NewArgs>) -> Result<(), Error> {
         let patience = Instant::now() + PATIENCE;
         let mut tries = 0;
         loop {
-            let change = Change {
-                action: action.clone(),
-                ids: vec![id.get()],
-                listed: None,
-                spread: None,
-                args: args.iter().map(|args| (id.get(), args.clone())).collect(),
-                record: Record::Note(self.note(action.word(), &details, Some(id))),
-            };
-            let Some((changed, refused)) = self.store.change_jobs(change).await? else { return Ok(()) };
+            let (changed, refused) = self.change(id, &action, args.clone()).await?;
             if let Some(Refusal { id, key, holder }) = refused.into_iter().next() {
                 return Err(Error::KeyTaken { id: id.into(), key, holder: holder.into() });
             }
@@ -476,6 +448,24 @@ impl Admin {
             };
             return Err(Error::Conflict { id, operation: action.name(), state, cure: action.cure(state) });
         }
+    }
+
+    /// Changes one job, if it can be changed just now.
+    pub(crate) async fn change(
+        &self,
+        id: JobId,
+        action: &Action,
+        args: Option<NewArgs>,
+    ) -> Result<(Vec<i64>, Vec<Refusal>), Error> {
+        let change = Change {
+            action: action.clone(),
+            ids: vec![id.get()],
+            listed: None,
+            spread: None,
+            args: args.map(|args| (id.get(), args)).into_iter().collect(),
+            record: Record::Note(self.note(action.word(), &action.details(), Some(id))),
+        };
+        Ok(self.store.change_jobs(change).await?.unwrap_or_default())
     }
 
     /// Changes all that match, now.

@@ -3,17 +3,18 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::admin::Admin;
+use crate::edit::edited;
 use crate::error::Error;
 use crate::gauges::Count;
 use crate::limits::micros;
 use crate::operations::{Action, Operation, Progress, RefusedJob, Spread, Task};
 use crate::state::{JobId, JobState};
 use crate::store::AdminStore;
-use crate::store::operations::{Change, LOCKED, Record, Refused, Saved};
+use crate::store::operations::{Change, LOCKED, NewArgs, Record, Refused, Saved};
 use crate::store::view::{Filter, JobRow};
 
 /// How long a change tries again to reach a job that is locked.
@@ -270,18 +271,41 @@ impl Run<'_> {
         }
     }
 
+    /// What becomes of the arguments of these jobs, and those that the edit does not fit.
+    async fn edits(
+        &self,
+        ids: &[i64],
+        patch: &Map<String, Value>,
+    ) -> Result<(BTreeMap<i64, NewArgs>, Vec<Refused>), Error> {
+        let patch = Value::from(patch.clone()).to_string();
+        let (mut all, mut misfits) = (BTreeMap::new(), Vec::new());
+        for &id in ids {
+            let Some(detail) = self.store.job(id.into()).await? else { continue };
+            match edited(&detail, &patch) {
+                Ok(args) => drop(all.insert(id, NewArgs { args, was: Some(detail.args) })),
+                Err(reason) => misfits.push(Refused { id, reason }),
+            }
+        }
+        Ok((all, misfits))
+    }
+
     /// Changes these jobs, and moves the operation on. Returns how many; `None` if somebody has stopped it, or goes on
     /// with it.
     async fn step(&self, ids: Vec<i64>, from: i64, to: i64) -> Result<Option<u64>, Error> {
         let (action, listed) = (self.task.action.clone(), self.task.filter.state);
+        let (args, misfits) = match &action {
+            Action::Edit(patch) => self.edits(&ids, patch).await?,
+            _ => Default::default(),
+        };
         let deletes = matches!(action, Action::Delete);
         let record = Record::Step { operation: self.id, from, to };
-        let (spread, args) = (self.spread, BTreeMap::new());
+        let spread = self.spread;
         let change = Change { action, ids: ids.clone(), listed, spread, args, record };
         let Some((changed, refused)) = self.store.change_jobs(change).await? else { return Ok(None) };
         let known: HashSet<i64> = changed.iter().copied().chain(refused.iter().map(|it| it.id)).collect();
-        let (mut reasons, mut forgiven) = (Vec::new(), Vec::new());
-        for id in ids.into_iter().filter(|id| !known.contains(id)) {
+        let (mut reasons, mut forgiven) = (misfits, Vec::new());
+        let misfits: HashSet<i64> = reasons.iter().map(|it| it.id).collect();
+        for id in ids.into_iter().filter(|id| !known.contains(id) && !misfits.contains(id)) {
             match fate(self.store, id.into(), &self.task.action).await? {
                 Fate::Gone | Fate::Done => forgiven.push(id),
                 // it is another story by now: a dead letter that was sent back is no dead letter to delete

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::job::Periodic;
 use crate::job::{Enqueue, Job};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth};
-use crate::registry::linked;
+use crate::registry::known;
 use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::schedule::spec::Schedule;
@@ -129,9 +129,9 @@ impl Admin {
             )));
         }
         let (kind, queue) = (kind.to_owned().into(), queue.to_owned().into());
-        let (priority, max_retries, delay_us, run_at_us) = (0, 0, None, None);
+        let (priority, max_retries, delay_us, run_at_us) = (0, None, None, None);
         let job = NewJob { kind, queue, priority, max_retries, delay_us, run_at_us, args, meta: None, unique: None };
-        let definition = Definition { max_retries: None, ..Definition::new(name.into(), &schedule, job)? };
+        let definition = Definition::new(name.into(), &schedule, job)?;
         let note = self.note("schedule", &json!({"schedule": name}), None);
         named(name, self.store.schedules().define(&definition, note).await?)
     }
@@ -169,10 +169,7 @@ impl Admin {
     /// # Errors
     /// [`Error::NoSchedule`].
     pub async fn fire_schedule(&self, name: &str) -> Result<JobId, Error> {
-        let retries = |kind: &str| {
-            let known = linked().into_iter().find(|job| job.kind == kind || job.aliases.contains(&kind));
-            known.map_or(DEFAULT_RETRIES, |job| job.max_retries)
-        };
+        let retries = |kind: &str| known(kind).map_or(DEFAULT_RETRIES, |job| job.max_retries);
         let note = self.note("fire_schedule", &json!({"schedule": name}), None);
         named(name, self.store.schedules().fire_by_hand(name, retries, note).await?).map(JobId::from)
     }

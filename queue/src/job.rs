@@ -216,16 +216,33 @@ pub struct Enqueue<J> {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Options {
+pub(crate) struct Options {
     /// From now, or since 1970. In microseconds.
-    delay_us: Option<i64>,
-    run_at_us: Option<i64>,
-    priority: Option<i16>,
-    queue: Option<String>,
-    max_retries: Option<u32>,
-    meta: Option<BTreeMap<String, String>>,
+    pub(crate) delay_us: Option<i64>,
+    pub(crate) run_at_us: Option<i64>,
+    pub(crate) priority: Option<i16>,
+    pub(crate) queue: Option<String>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) meta: Option<BTreeMap<String, String>>,
     /// Boxed: most jobs have none, and many are moved about at once.
     unique: Option<Box<UniqueOptions>>,
+}
+
+impl Options {
+    pub(crate) fn at(&mut self, time: DateTime<Utc>) {
+        let time = time.timestamp_micros().clamp(LONG_AGO, START_OF_9999);
+        (self.delay_us, self.run_at_us) = (None, Some(time));
+    }
+}
+
+/// The arguments as they are stored.
+pub(crate) fn encode<J: Job>(job: &J) -> Result<String, serde_json::Error> {
+    let args = serde_json::to_string(job)?;
+    // serde_json writes NaN and infinity as `null`
+    if args.contains("null") {
+        finite::check(job)?;
+    }
+    Ok(args)
 }
 
 impl<J: Job> Enqueue<J> {
@@ -243,8 +260,7 @@ impl<J: Job> Enqueue<J> {
     /// Makes the job due at `time`, by the database's clock. A job with a time in the past is due at once, and comes
     /// before jobs of its priority that are due later. The default is the time of the enqueue.
     pub fn at(mut self, time: DateTime<Utc>) -> Self {
-        let time = time.timestamp_micros().clamp(LONG_AGO, START_OF_9999);
-        (self.options.delay_us, self.options.run_at_us) = (None, Some(time));
+        self.options.at(time);
         self
     }
 
@@ -448,15 +464,17 @@ impl<J: Job> Enqueue<J> {
         (sending, job)
     }
 
+    /// The row of a job that is given as JSON.
+    pub(crate) fn row_of(args: &str, options: Options, sending: &Sending) -> Result<NewJob, Error> {
+        let job = serde_json::from_str(args).map_err(|source| Error::Payload { kind: J::KIND, source })?;
+        Self { job, options }.into_row(sending)
+    }
+
     pub(crate) fn into_row(self, sending: &Sending) -> Result<NewJob, Error> {
         let Options { mut delay_us, run_at_us, priority, queue, max_retries, meta, unique } = self.options;
         let refused = |why| Error::config(format!("cannot enqueue `{}`: {why}", J::KIND.escape_debug()));
         check_name("kind", J::KIND).map_err(refused)?;
-        let args = serde_json::to_string(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
-        // serde_json writes NaN and infinity as `null`
-        if args.contains("null") {
-            finite::check(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
-        }
+        let args = encode(&self.job).map_err(|source| Error::Payload { kind: J::KIND, source })?;
         if args.len() > MAX_ARGS_BYTES {
             return Err(Error::TooLarge { kind: J::KIND, size: args.len(), limit: MAX_ARGS_BYTES });
         }
@@ -485,7 +503,7 @@ impl<J: Job> Enqueue<J> {
             kind: J::KIND.into(),
             queue,
             priority: priority.unwrap_or(J::PRIORITY),
-            max_retries: i32::try_from(max_retries.unwrap_or(J::MAX_RETRIES)).unwrap_or(i32::MAX),
+            max_retries: Some(i32::try_from(max_retries.unwrap_or(J::MAX_RETRIES)).unwrap_or(i32::MAX)),
             delay_us,
             run_at_us,
             args,
@@ -507,7 +525,16 @@ async fn write<J: Job, T: Target>(
     doing: String,
     sending: Sending,
 ) -> Result<Vec<Enqueued>, Error> {
-    let written = target.write(rows).instrument(sending.span.clone()).await;
+    written(target.write(rows).instrument(sending.span.clone()).await, J::KIND, doing, &sending)
+}
+
+/// How a write ended.
+pub(crate) fn written(
+    written: Result<Vec<Enqueued>, Unwritten>,
+    kind: &'static str,
+    doing: String,
+    sending: &Sending,
+) -> Result<Vec<Enqueued>, Error> {
     let one = written.as_ref().ok().and_then(|written| match &written[..] {
         [one] => Some(one.id().get()),
         _ => None,
@@ -516,9 +543,7 @@ async fn write<J: Job, T: Target>(
     written.map_err(|error| match error {
         Unwritten::Sql(source) => Error::Database { doing, source },
         Unwritten::TransactionOver => Error::config(format!("{doing}: {TRANSACTION_OVER}")),
-        Unwritten::Duplicate { key, existing } => {
-            Error::Duplicate { kind: J::KIND, key, existing: existing.map(JobId::from) }
-        }
+        Unwritten::Duplicate { key, existing } => Error::Duplicate { kind, key, existing: existing.map(JobId::from) },
     })
 }
 

@@ -101,6 +101,7 @@ mod arguments;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;
+mod edit;
 mod effects;
 mod engine;
 mod enqueue;
@@ -117,6 +118,7 @@ pub mod migration;
 mod operations;
 mod outcome;
 mod propagation;
+mod raw;
 mod registry;
 #[cfg(feature = "schedules")]
 pub mod schedule;

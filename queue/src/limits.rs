@@ -43,6 +43,18 @@ pub(crate) fn depth(json: &str) -> usize {
     deepest
 }
 
+/// Checks the size of arguments. The error goes on after "the arguments".
+pub(crate) fn check_args(args: &str) -> Result<(), String> {
+    let (size, depth) = (args.len(), depth(args));
+    if size > MAX_ARGS_BYTES {
+        return Err(format!("are {size} bytes of JSON, the limit is {MAX_ARGS_BYTES}"));
+    }
+    if depth > MAX_ARGS_DEPTH {
+        return Err(format!("nest {depth} levels deep, the limit is {MAX_ARGS_DEPTH}"));
+    }
+    Ok(())
+}
+
 /// Whether a result may be stored. If not, logs why.
 pub(crate) fn may_be_kept(json: &str) -> bool {
     if json.len() > MAX_RESULT_BYTES {

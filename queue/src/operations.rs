@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use crate::edit::CURE;
 use crate::gauges::Count;
 use crate::state::{JobId, JobState};
 use crate::store::view::{Among, Filter, JobRow};
@@ -97,6 +99,16 @@ impl Action {
         }
     }
 
+    /// Of a change of one job.
+    pub(crate) fn details(&self) -> serde_json::Value {
+        match self {
+            Self::Reschedule(at) => json!({"run_at": at}),
+            // not what they are: the record outlives the job
+            Self::Edit(fields) => json!({"fields": fields.keys().collect::<Vec<_>>()}),
+            _ => json!({}),
+        }
+    }
+
     /// What to do instead, for a job in this state.
     pub(crate) fn cure(&self, state: JobState) -> &'static str {
         match self {
@@ -106,7 +118,7 @@ impl Action {
             Self::Cancel => "only waiting and running jobs can be cancelled; delete it if you no longer need it",
             Self::Delete => "cancel it first, and delete it when it has stopped",
             Self::Reschedule(_) => "only waiting jobs can be rescheduled; send a dead letter back first",
-            Self::Edit(_) => "only waiting jobs and dead letters can be edited",
+            Self::Edit(_) => CURE,
         }
     }
 

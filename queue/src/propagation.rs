@@ -74,7 +74,7 @@ impl Sending {
     }
 
     /// `jobs`: how many, if it is a batch.
-    pub(crate) fn begin(kind: &'static str, queue: &str, jobs: Option<usize>) -> Self {
+    pub(crate) fn begin(kind: &str, queue: &str, jobs: Option<usize>) -> Self {
         let handed_on = Metadata::of_running_job();
         let Some(propagation) = propagation() else { return Self { handed_on, ..Self::later() } };
         let span = tracing::info_span!(

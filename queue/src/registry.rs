@@ -7,12 +7,13 @@ use futures_util::future::BoxFuture;
 use serde_json::error::Error as JsonError;
 
 use crate::context::JobContext;
-#[cfg(feature = "schedules")]
 use crate::error::Error;
-use crate::job::{Job, StateType};
+use crate::job::{Enqueue, Job, Options, StateType};
 use crate::outcome::{Backoff, JobError};
+use crate::propagation::Sending;
 #[cfg(feature = "schedules")]
 use crate::schedule::definition::Definition;
+use crate::store::values::NewJob;
 
 /// A decoded attempt that waits to be polled. Returns the result as JSON.
 pub(crate) type Running = BoxFuture<'static, Result<Option<String>, JobError>>;
@@ -34,8 +35,9 @@ pub(crate) struct JobDefinition {
     #[cfg(feature = "schedules")]
     pub(crate) schedules: fn() -> Result<Vec<Definition>, Error>,
     /// Whether these arguments decode.
-    #[cfg(feature = "schedules")]
     pub(crate) decodes: fn(&str) -> Result<(), JsonError>,
+    /// The row of an enqueue with these arguments.
+    pub(crate) row: fn(&str, Options, &Sending) -> Result<NewJob, Error>,
     pub(crate) start: fn(&str, JobContext) -> Result<Running, JsonError>,
 }
 
@@ -55,8 +57,8 @@ impl JobDefinition {
             requires: J::requires(),
             #[cfg(feature = "schedules")]
             schedules: || J::schedules()?.into_iter().map(crate::job::Periodic::definition).collect(),
-            #[cfg(feature = "schedules")]
             decodes: |args| serde_json::from_str::<J>(args).map(drop),
+            row: Enqueue::<J>::row_of,
             start: start::<J>,
         }
     }
@@ -86,6 +88,12 @@ impl Registration {
 }
 
 inventory::collect!(Registration);
+
+/// The job that runs this kind, if this program has it. Two of one kind are nobody's: no worker could be built.
+pub(crate) fn known(kind: &str) -> Option<JobDefinition> {
+    let mut found = linked().into_iter().filter(|job| job.kind == kind || job.aliases.contains(&kind));
+    found.next().filter(|first| found.all(|other| other.type_id == first.type_id))
+}
 
 /// All jobs linked into this process, by kind.
 pub(crate) fn linked() -> Vec<JobDefinition> {

@@ -242,6 +242,7 @@ async fn administrate(pool: &AnyPool) -> Result<(), String> {
     admin.reschedule(id, chrono::Utc::now() + TimeDelta::hours(2)).await.map_err(failed)?;
     check(state().await? == Some(JobState::Scheduled), "it is not rescheduled")?;
     admin.edit_args(id, &json!({"label": "größer"})).await.map_err(failed)?;
+    admin.merge_args(id, "{\"label\":\"größer!\"}").await.map_err(failed)?;
     admin.retry(id).await.map_err(failed)?;
     check(state().await? == Some(JobState::Ready), "it is not retried")?;
     admin.cancel(id).await.map_err(failed)?;

@@ -96,7 +96,7 @@ impl<P: sealed::SealedPool + ?Sized> sealed::SealedPool for &P {
 impl<P: Pool + ?Sized> Pool for &P {}
 
 /// Writes through a pool. See [`group`].
-async fn write_through_pool<DB: Dialect>(
+pub(crate) async fn write_through_pool<DB: Dialect>(
     pool: &sqlx::Pool<DB>,
     mut jobs: Vec<NewJob>,
 ) -> Result<Vec<Enqueued>, Unwritten> {

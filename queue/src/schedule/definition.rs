@@ -82,7 +82,7 @@ impl Definition {
             queue: job.queue.into_owned(),
             args: job.args,
             priority: job.priority,
-            max_retries: Some(job.max_retries),
+            max_retries: job.max_retries,
             expression: schedule.text.clone(),
             zone: schedule.zone_name().to_owned(),
             gap: schedule.gap.map(|gap| word_of(&GAPS, gap)),

@@ -41,10 +41,11 @@ use crate::store::operations::{Change, Refused, Saved};
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
-    Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Rescued, Scope, Share, Start,
-    WorkerId,
+    Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewJob, NewWorker, Reach, Refusal, Rescued, Scope, Share,
+    Start, Unwritten, WorkerId,
 };
 use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, Walked, WorkerInfo};
+use crate::unique::Enqueued;
 use crate::why::Facts;
 
 /// Its effect lasts until it is dropped.
@@ -282,6 +283,9 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
     /// The last job of a kind that took this key, whether or not it has it still.
     async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
 
+    /// Whether a job of this kind has taken a key.
+    async fn has_keys(&self, kind: &str) -> Result<bool, Error>;
+
     /// Every queue that has waiting or running jobs or is paused.
     async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
 
@@ -322,6 +326,12 @@ pub(crate) trait AdminStore: AdminReads + Upkeep {
 
     /// Ends the time of a key. Returns whether there is such a key, or else the job that has it and is not over.
     async fn release_key(&self, kind: &str, key: &str, note: Note) -> Result<Result<bool, JobId>, Error>;
+
+    /// Writes the record of something that was done.
+    async fn record(&self, note: Note) -> Result<(), Error>;
+
+    /// Inserts a job.
+    async fn enqueue(&self, job: NewJob) -> Result<Vec<Enqueued>, Unwritten>;
 
     /// Pauses or resumes a queue.
     async fn set_paused(&self, queue: &str, paused: bool, note: Note) -> Result<(), Error>;

@@ -15,9 +15,18 @@ pub(crate) struct Change {
     /// The state that the jobs were listed with.
     pub(crate) listed: Option<JobState>,
     pub(crate) spread: Option<Spread>,
-    /// Of an edit: the new arguments, as JSON.
-    pub(crate) args: BTreeMap<i64, String>,
+    /// Of an edit.
+    pub(crate) args: BTreeMap<i64, NewArgs>,
     pub(crate) record: Record,
+}
+
+/// What becomes of a job's arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct NewArgs {
+    /// JSON.
+    pub(crate) args: String,
+    /// Only if they are this now.
+    pub(crate) was: Option<String>,
 }
 
 /// What is written in the transaction of a change.

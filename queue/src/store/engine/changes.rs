@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use serde::Serialize;
 
+use crate::enqueue::write_through_pool;
 use crate::error::{Doing as _, Error};
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::operations::{Action, Note, Progress, Spread};
@@ -25,9 +26,10 @@ use crate::store::engine::operations::{self, note_down, refuse};
 use crate::store::engine::statement::{Script, When};
 use crate::store::engine::unique::dialect::Key;
 use crate::store::engine::unique::keys::take_again;
-use crate::store::operations::{Change, LOCKED, Record, Refused, Saved};
-use crate::store::values::{NewJob, Refusal};
+use crate::store::operations::{Change, LOCKED, NewArgs, Record, Refused, Saved};
+use crate::store::values::{NewJob, Refusal, Unwritten};
 use crate::store::view::MAX_PAGE;
+use crate::unique::Enqueued;
 
 /// A script of a change, and the jobs that it is for.
 #[derive(Clone, Copy)]
@@ -93,32 +95,36 @@ struct ChangedJob<'a> {
 }
 
 #[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged)]
 enum With<'a> {
     /// Microseconds since 1970.
-    RunAt(i64),
-    Reason(&'a str),
+    RunAt { run_at: i64 },
+    Reason { reason: &'a str },
     /// JSON, as text.
-    Args(&'a str),
+    Args { args: &'a str, was: Option<&'a str> },
 }
 
 /// Where these values come from.
 #[derive(Debug, Clone)]
 enum Values {
     Of(Action, Option<Spread>),
-    /// JSON, as text.
-    Args(BTreeMap<i64, String>),
+    Args(BTreeMap<i64, NewArgs>),
     Nothing,
 }
 
 impl Values {
     fn of(&self, id: i64) -> Option<With<'_>> {
         Some(match self {
-            Self::Of(_, Some(spread)) => With::RunAt(spread.due(id).clamp(YEAR_1, END_OF_9999)),
-            Self::Of(Action::Reschedule(at), _) => With::RunAt(at.timestamp_micros().clamp(YEAR_1, END_OF_9999)),
-            Self::Of(Action::Cancel, _) => With::Reason("cancelled by an administrator"),
+            Self::Of(_, Some(spread)) => With::RunAt { run_at: spread.due(id).clamp(YEAR_1, END_OF_9999) },
+            Self::Of(Action::Reschedule(at), _) => {
+                With::RunAt { run_at: at.timestamp_micros().clamp(YEAR_1, END_OF_9999) }
+            }
+            Self::Of(Action::Cancel, _) => With::Reason { reason: "cancelled by an administrator" },
             Self::Of(..) | Self::Nothing => return None,
-            Self::Args(args) => With::Args(args.get(&id)?),
+            Self::Args(all) => {
+                let new = all.get(&id)?;
+                With::Args { args: &new.args, was: new.was.as_deref() }
+            }
         })
     }
 
@@ -166,6 +172,17 @@ impl<DB: Dialect> AdminStore for SqlStore<DB> {
             Ok(found) => Ok(Ok(found)),
             Err(error) => Ok(Err(Undone::keys_taken(error)?[0].holder.into())),
         }
+    }
+
+    async fn record(&self, note: Note) -> Result<(), Error> {
+        self.run(Via::Pool, Mode::Transaction, "cannot record an operation", note, |conn, note| {
+            async move { note_down::<DB>(conn, note, "done", 1).await.map(drop) }.boxed()
+        })
+        .await
+    }
+
+    async fn enqueue(&self, job: NewJob) -> Result<Vec<Enqueued>, Unwritten> {
+        write_through_pool(self.pool(), vec![job]).await
     }
 
     async fn set_paused(&self, queue: &str, paused: bool, note: Note) -> Result<(), Error> {

@@ -115,6 +115,11 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
         Ok(self.read(Via::Pool, doing, DB::UNIQUE.last_of, &binds, |row| row.int(0)).await?.pop())
     }
 
+    async fn has_keys(&self, kind: &str) -> Result<bool, Error> {
+        let (doing, binds) = ("cannot look for the keys of a kind", [kind.into()]);
+        Ok(!self.read(Via::Pool, doing, DB::UNIQUE.has_keys, &binds, |row| row.int(0)).await?.is_empty())
+    }
+
     async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
         let doing = "cannot list the queues";
         let mut queues = self.read_within(COUNT_LIMIT, Via::Pool, doing, DB::ADMIN.queues, &[], read_queue).await?;

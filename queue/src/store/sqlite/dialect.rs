@@ -328,7 +328,7 @@ async fn insert_chunk(conn: &mut SqliteConnection, jobs: &[NewJob]) -> Result<Ve
         (&*common.kind).into(),
         (&*common.queue).into(),
         i64::from(common.priority).into(),
-        i64::from(common.max_retries).into(),
+        common.max_retries.map(i64::from).into(),
         list.as_str().into(),
     ];
     let (sql, arguments) = Sqlite::prepare(sql!("sqlite", "enqueue", "insert_alike"), &binds)?;

@@ -72,7 +72,7 @@ impl UniqueDialect for Sqlite {
 
 /// What jobs of one call have in common: kind, queue, priority, retries, features, how long they have their keys, and
 /// whether they have delays or times.
-type Common<'a> = (&'a str, &'a str, i16, i32, i64, UniqueUntil, Option<i64>, bool, bool);
+type Common<'a> = (&'a str, &'a str, i16, Option<i32>, i64, UniqueUntil, Option<i64>, bool, bool);
 
 fn common(job: &NewJob) -> Common<'_> {
     let rule = job.rule();
@@ -115,7 +115,7 @@ async fn take_alike(
         (&*first.kind).into(),
         (&*first.queue).into(),
         i64::from(first.priority).into(),
-        i64::from(first.max_retries).into(),
+        first.max_retries.map(i64::from).into(),
         first.features().into(),
         rule.until.word().into(),
         rule.at_least.map(micros).into(),

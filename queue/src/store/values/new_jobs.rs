@@ -23,7 +23,8 @@ pub(crate) struct NewJob {
     pub(crate) kind: Cow<'static, str>,
     pub(crate) queue: Cow<'static, str>,
     pub(crate) priority: i16,
-    pub(crate) max_retries: i32,
+    /// `None`: what its kind says when it is claimed first.
+    pub(crate) max_retries: Option<i32>,
     /// From now, in microseconds.
     pub(crate) delay_us: Option<i64>,
     /// Microseconds since 1970.

@@ -48,7 +48,7 @@ impl NewJob {
             (&*self.kind).into(),
             (&*self.queue).into(),
             i64::from(self.priority).into(),
-            i64::from(self.max_retries).into(),
+            self.max_retries.map(i64::from).into(),
             self.args.as_str().into(),
             self.delay_us.into(),
             self.run_at_us.into(),
@@ -68,7 +68,7 @@ impl NewJob {
             kind: kind.into(),
             queue: "default".into(),
             priority: 0,
-            max_retries: 0,
+            max_retries: Some(0),
             delay_us: None,
             run_at_us: None,
             args: "{}".into(),
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn job(args: &str) -> NewJob {
-        NewJob { max_retries: 1, args: args.into(), ..NewJob::example("a") }
+        NewJob { max_retries: Some(1), args: args.into(), ..NewJob::example("a") }
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             NewJob { kind: "b".into(), ..job("{}") },
             NewJob { queue: "other".into(), ..job("{}") },
             NewJob { priority: 1, ..job("{}") },
-            NewJob { max_retries: 0, ..job("{}") },
+            NewJob { max_retries: Some(0), ..job("{}") },
             NewJob { delay_us: Some(1), ..job("{}") },
             NewJob { run_at_us: Some(1), ..job("{}") },
             NewJob { meta: Some("{}".into()), ..job("{}") },

@@ -23,7 +23,7 @@ pub(super) fn job(row: &ScheduleRow, max_retries: u32, run_at_us: Option<i64>) -
         kind: definition.kind.clone().into(),
         queue: definition.queue.clone().into(),
         priority: definition.priority,
-        max_retries: definition.max_retries.unwrap_or_else(|| i32::try_from(max_retries).unwrap_or(i32::MAX)),
+        max_retries: Some(definition.max_retries.unwrap_or_else(|| i32::try_from(max_retries).unwrap_or(i32::MAX))),
         delay_us: None,
         run_at_us,
         args: definition.args.clone(),

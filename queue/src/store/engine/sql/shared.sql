@@ -27,6 +27,9 @@ SELECT unique_key FROM queue_unique_jobs WHERE job_id = $1
 -- name: last_of
 SELECT job_id FROM queue_unique_keys WHERE kind = $1 AND unique_key = $2 AND job_id <> 0
 
+-- name: has_keys
+SELECT 1 FROM queue_unique_keys WHERE kind = $1 LIMIT 1
+
 -- name: release
 -- Ends the time of a key.
 UPDATE queue_unique_keys SET free_at = NULL WHERE kind = $1 AND unique_key = $2 AND job_id <> 0

@@ -295,6 +295,8 @@ statements! {
         key_of: shared,
         /// Binds: kind, key. A row: the last job that took it.
         last_of: shared,
+        /// Binds: kind. A row: its jobs are unique.
+        has_keys: shared,
         /// Binds: kind, key. Ends its time.
         release: shared,
     }

@@ -85,7 +85,7 @@ async fn claim_honours_its_asks<DB: TestDb>(db: Db<DB>) {
         .await;
     db.insert(&[
         NewJob { delay_us: Some(60_000_000), ..job("a") },
-        NewJob { queue: "other".into(), max_retries: 0, ..job("b") },
+        NewJob { queue: "other".into(), max_retries: Some(0), ..job("b") },
         job("b"),
     ])
     .await;

@@ -6,7 +6,7 @@ on_each!(insert_gives_ids_in_order, arguments_stay_as_they_were_written, insert_
 
 async fn insert_gives_ids_in_order<DB: TestDb>(db: Db<DB>) {
     let one = db.insert(&[job("a")]).await;
-    let later = db.insert(&[NewJob { delay_us: Some(60_000_000), max_retries: 9, ..job("a") }]).await;
+    let later = db.insert(&[NewJob { delay_us: Some(60_000_000), max_retries: Some(9), ..job("a") }]).await;
     let at = db.insert(&[NewJob { run_at_us: Some(1_700_000_000_123_456), ..job("a") }]).await;
     let many: Vec<_> = (0..12_001)
         .map(|n| NewJob { args: format!("{{\"n\":{n}}}"), delay_us: (n % 3 == 0).then_some(9_000_000), ..job("b") })

@@ -197,7 +197,7 @@ impl<DB: TestDb> Db<DB> {
 }
 
 fn job(kind: &'static str) -> NewJob {
-    NewJob { max_retries: 1, ..NewJob::example(kind) }
+    NewJob { max_retries: Some(1), ..NewJob::example(kind) }
 }
 
 fn ask(kind: &str, take: u32) -> Ask {

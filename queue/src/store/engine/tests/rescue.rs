@@ -14,7 +14,7 @@ on_each!(
 
 async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
     db.insert(&(0..5).map(|_| job("a")).collect::<Vec<_>>()).await;
-    db.insert(&[NewJob { max_retries: 0, ..job("b") }]).await;
+    db.insert(&[NewJob { max_retries: Some(0), ..job("b") }]).await;
     let (lost, well) = (db.worker().await, db.worker().await);
     let mut held = db.store.claim(lost, &[ask("a", 3), ask("b", 1)], None).await.unwrap();
     held.sort_by_key(|j| j.id);
@@ -69,8 +69,8 @@ async fn lost_jobs_come_back<DB: TestDb>(db: Db<DB>) {
 }
 
 async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) {
-    let job = |kind| NewJob { max_retries: 3, ..NewJob::example(kind) };
-    db.insert(&[job("began"), job("fresh"), job("suspect"), NewJob { max_retries: 0, ..job("last") }]).await;
+    let job = |kind| NewJob { max_retries: Some(3), ..NewJob::example(kind) };
+    db.insert(&[job("began"), job("fresh"), job("suspect"), NewJob { max_retries: Some(0), ..job("last") }]).await;
     let one = db.worker().await;
     let asks = |kinds: &[&'static str]| kinds.iter().map(|kind| ask(kind, 1)).collect::<Vec<_>>();
     let all = db.store.claim(one, &asks(&["began", "fresh", "suspect", "last"]), None).await.unwrap();
@@ -128,7 +128,7 @@ async fn only_what_began_counts_when_its_worker_is_lost<DB: TestDb>(db: Db<DB>) 
 
 /// After an outage of the database, each worker gives up its number, alive and well.
 async fn a_worker_that_leaves_by_itself_raises_no_suspicion<DB: TestDb>(db: Db<DB>) {
-    db.insert(&[NewJob { max_retries: 9, ..job("a") }]).await;
+    db.insert(&[NewJob { max_retries: Some(9), ..job("a") }]).await;
     let losses = [(false, 0), (false, 0), (true, 1), (false, 1), (false, 1), (true, 2), (false, 2), (false, 3)];
     for (attempt, (lost, losses)) in (1..).zip(losses) {
         let worker = db.worker().await;
@@ -152,7 +152,7 @@ async fn a_worker_that_leaves_by_itself_raises_no_suspicion<DB: TestDb>(db: Db<D
 
 /// In a mixed deploy, a build that cannot decode the job must not hide that it kills the other build.
 async fn an_attempt_that_did_not_decode_clears_no_suspicion<DB: TestDb>(db: Db<DB>) {
-    db.insert(&[NewJob { max_retries: 9, ..job("a") }]).await;
+    db.insert(&[NewJob { max_retries: Some(9), ..job("a") }]).await;
     let lost = db.worker().await;
     let jobs = db.take(lost, 1).await;
     db.begin(lost, &jobs).await;
@@ -169,7 +169,7 @@ async fn an_attempt_that_did_not_decode_clears_no_suspicion<DB: TestDb>(db: Db<D
 
 /// Jobs that were lost together twice do not all come back at once.
 async fn jobs_that_were_lost_again_wait_for_different_times<DB: TestDb>(db: Db<DB>) {
-    db.insert(&(0..12).map(|_| NewJob { max_retries: 9, ..job("a") }).collect::<Vec<_>>()).await;
+    db.insert(&(0..12).map(|_| NewJob { max_retries: Some(9), ..job("a") }).collect::<Vec<_>>()).await;
     let due = async |later: &str| db.int(format!("SELECT COUNT(*) FROM queue_jobs WHERE run_at > {later}")).await;
     for loss in 0..2 {
         let worker = db.worker().await;
@@ -189,7 +189,7 @@ async fn jobs_that_were_lost_again_wait_for_different_times<DB: TestDb>(db: Db<D
 
 async fn a_lost_job_that_cannot_be_moved_keeps_no_other<DB: TestDb>(db: Db<DB>) {
     // somebody has written a dead letter under the number of a job
-    let doomed = |kind| NewJob { max_retries: 0, ..job(kind) };
+    let doomed = |kind| NewJob { max_retries: Some(0), ..job(kind) };
     let ids = db.insert(&[doomed("a"), job("a"), job("a"), doomed("a")]).await;
     db.sql(format!(
         "INSERT INTO queue_dead (id, kind, queue, args, priority, attempt, fence, worker_id, enqueued_at, run_at, \

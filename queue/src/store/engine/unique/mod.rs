@@ -236,7 +236,7 @@ async fn replace<DB: Dialect>(conn: &mut DB::Connection, with: &NewJob, holder: 
         fence: Option<i32>,
         queue: &'a str,
         priority: i16,
-        max_retries: i32,
+        max_retries: Option<i32>,
         args: &'a str,
         meta: Option<&'a str>,
         delay_us: Option<i64>,

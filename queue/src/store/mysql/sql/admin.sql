@@ -415,10 +415,13 @@ STRAIGHT_JOIN queue_attempts AS a FORCE INDEX (PRIMARY) ON a.job_id = b.id
 
 -- name: edit
 -- step: find
+-- With `was`, only if the arguments are these.
 -- Locks the dead letters among these jobs, by primary key, in the given order: MySQL does not report which rows an
 -- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
-SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
+SELECT j.id FROM (SELECT id, was FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id',
+    was LONGTEXT CHARACTER SET utf8mb4 PATH '$.was')) AS b) AS ids
 STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+WHERE (ids.was IS NULL OR CAST(j.args AS BINARY) = CAST(ids.was AS BINARY))
 FOR UPDATE SKIP LOCKED
 
 -- step: found
@@ -429,8 +432,10 @@ STRAIGHT_JOIN queue_dead AS j FORCE INDEX (PRIMARY) ON j.id = b.id SET j.args = 
 -- step: find
 -- Locks the waiting jobs among these jobs, by primary key, in the given order: MySQL does not report which rows an
 -- UPDATE or DELETE changed. (It rejects FOR UPDATE with a bare JSON_TABLE.)
-SELECT j.id FROM (SELECT id FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id')) AS b) AS ids
-STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id WHERE j.worker_id = 0
+SELECT j.id FROM (SELECT id, was FROM JSON_TABLE($1, '$[*]' COLUMNS (id BIGINT PATH '$.id',
+    was LONGTEXT CHARACTER SET utf8mb4 PATH '$.was')) AS b) AS ids
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = ids.id
+WHERE j.worker_id = 0 AND (ids.was IS NULL OR CAST(j.args AS BINARY) = CAST(ids.was AS BINARY))
 FOR UPDATE SKIP LOCKED
 
 -- step: found

@@ -345,11 +345,12 @@ WHERE job_id = ANY (ARRAY(SELECT id FROM json_to_recordset($1::json) AS b (id bi
 
 -- name: edit
 -- step: find
-UPDATE queue_dead AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text)
-WHERE j.id = b.id
+-- With `was`, only if the arguments are these.
+UPDATE queue_dead AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text, was text)
+WHERE j.id = b.id AND (b.was IS NULL OR j.args::text = b.was)
 RETURNING j.id
 
 -- step: find
-UPDATE queue_jobs AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text)
-WHERE j.id = b.id AND j.worker_id = 0
+UPDATE queue_jobs AS j SET args = b.args::json FROM json_to_recordset($1::json) AS b (id bigint, args text, was text)
+WHERE j.id = b.id AND j.worker_id = 0 AND (b.was IS NULL OR j.args::text = b.was)
 RETURNING j.id

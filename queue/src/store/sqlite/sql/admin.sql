@@ -349,13 +349,14 @@ DELETE FROM queue_attempts WHERE job_id IN (SELECT value ->> 'id' FROM json_each
 
 -- name: edit
 -- step: find
+-- With `was`, only if the arguments are these.
 UPDATE queue_dead SET args = b.args
-FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args FROM json_each($1)) AS b
-WHERE queue_dead.id = b.id
+FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args, value ->> 'was' AS was FROM json_each($1)) AS b
+WHERE queue_dead.id = b.id AND (b.was IS NULL OR queue_dead.args = b.was)
 RETURNING id
 
 -- step: find
 UPDATE queue_jobs SET args = b.args
-FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args FROM json_each($1)) AS b
-WHERE queue_jobs.id = b.id AND worker_id = 0
+FROM (SELECT value ->> 'id' AS id, value ->> 'args' AS args, value ->> 'was' AS was FROM json_each($1)) AS b
+WHERE queue_jobs.id = b.id AND worker_id = 0 AND (b.was IS NULL OR queue_jobs.args = b.was)
 RETURNING id

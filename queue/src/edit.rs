@@ -1,0 +1,384 @@
+//! Changes of a job's arguments: a few fields, or the type's own value. What is not named stays byte for byte.
+
+use std::collections::{BTreeMap, HashSet};
+use std::panic::catch_unwind;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+
+use crate::admin::{Admin, JobDetail, TRIES};
+use crate::admin_operations::{AGAIN, PATIENCE};
+use crate::error::Error;
+use crate::job::{Job, encode};
+use crate::limits::check_args;
+use crate::operations::Action;
+use crate::registry::known;
+use crate::state::{JobId, JobState};
+use crate::store::operations::NewArgs;
+
+/// What to do about a job that cannot be edited.
+pub(crate) const CURE: &str = "only waiting jobs and dead letters can be edited";
+
+impl Admin {
+    /// Changes some arguments of a waiting job or a dead letter. `patch` is a JSON object: each of its fields replaces
+    /// that field of the job as a whole, or is added at the end. All other arguments keep their text and their order.
+    /// Returns the arguments as they are now.
+    ///
+    /// Nobody's change is lost: if the arguments are changed meanwhile, it reads them again. A unique job keeps its key,
+    /// whatever its arguments are. If this program has the job's type, arguments that it cannot read are refused.
+    ///
+    /// # Errors
+    /// As for [`edit_args`](Self::edit_args), and [`Error::Config`] if the patch or the job's arguments are no object.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::{Job, job};
+    ///
+    /// #[job]
+    /// async fn invite(guest: String, seats: u128) {
+    ///     println!("{seats} seats for {guest}");
+    /// }
+    ///
+    /// let id = Invite::new("ada(at)example.org", u128::MAX).enqueue(&pool).await?;
+    /// let args = Admin::new(&pool).merge_args(id, r#"{"guest": "ada@example.org"}"#).await?;
+    /// assert_eq!(args, r#"{"guest":"ada@example.org","seats":340282366920938463463374607431768211455}"#);
+    /// # Ok(()) }
+    /// ```
+    pub async fn merge_args(&self, id: JobId, patch: &str) -> Result<String, Error> {
+        let merged = |job: &JobDetail| {
+            merge(&job.args, patch).map_err(|why| Error::config(format!("cannot edit job {id}: {why}")))
+        };
+        self.change_args(id, merged).await
+    }
+
+    /// Changes the arguments of a waiting job or a dead letter as a value of its type. They are read as a worker would
+    /// read them, and written as an enqueue would write them. Fields that the type does not have are lost:
+    /// [`merge_args`](Self::merge_args) keeps them.
+    ///
+    /// Nobody's change is lost: if the arguments are changed meanwhile, they are read again, and `change` is called
+    /// again. A unique job keeps its key, whatever its arguments are.
+    ///
+    /// # Errors
+    /// As for [`edit_args`](Self::edit_args), and [`Error::Config`] for a job of another kind.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::{Job, job};
+    ///
+    /// #[job]
+    /// async fn remind(user: i64, days: u32) {
+    ///     println!("{user} has {days} days left");
+    /// }
+    ///
+    /// let id = Remind::new(7, 3u32).enqueue(&pool).await?;
+    /// Admin::new(&pool).edit(id, |job: &mut Remind| job.days += 1).await?;
+    /// # let job = Admin::new(&pool).job(id).await?.expect("it waits");
+    /// # assert_eq!(job.args, r#"{"user":7,"days":4}"#);
+    /// # Ok(()) }
+    /// ```
+    pub async fn edit<J: Job>(&self, id: JobId, mut change: impl FnMut(&mut J) + Send) -> Result<(), Error> {
+        let changed = |detail: &JobDetail| {
+            let kind = detail.job.kind.as_str();
+            if kind != J::KIND && !J::ALIASES.contains(&kind) {
+                let (is, wanted) = (kind.escape_debug(), J::KIND);
+                return Err(Error::config(format!("cannot edit job {id} as `{wanted}`: it is a job of kind `{is}`")));
+            }
+            let mut job: J = serde_json::from_str(&detail.args).map_err(|error| {
+                let why = located(&detail.args, &error);
+                let cure = "correct them with `merge_args` or `edit_args`";
+                Error::config(format!("the arguments of job {id} do not fit `{}`: {why}; {cure}", J::KIND))
+            })?;
+            change(&mut job);
+            encode(&job)
+                .map_err(|error| Error::config(format!("the new arguments of job {id} do not serialize: {error}")))
+        };
+        self.change_args(id, changed).await.map(drop)
+    }
+
+    /// Writes what becomes of the arguments, if they are still those that it became of.
+    async fn change_args(
+        &self,
+        id: JobId,
+        mut change: impl FnMut(&JobDetail) -> Result<String, Error> + Send,
+    ) -> Result<String, Error> {
+        let (patience, mut tries) = (Instant::now() + PATIENCE, 0);
+        loop {
+            let detail = self.job(id).await?.ok_or(Error::NotFound(id))?;
+            let state = detail.job.state;
+            if !matches!(state, JobState::Scheduled | JobState::Ready | JobState::Dead) {
+                return Err(Error::Conflict { id, operation: "edit", state, cure: CURE });
+            }
+            let args = change(&detail)?;
+            check(&detail, &args)?;
+            if args == detail.args {
+                return Ok(args);
+            }
+            let fields = changed_fields(&detail.args, &args);
+            let new = NewArgs { args: args.clone(), was: Some(detail.args) };
+            if self.change(id, &Action::Edit(fields), Some(new)).await?.0.contains(&id.get()) {
+                return Ok(args);
+            }
+            tries += 1;
+            // it is locked, or changed just then
+            if tries >= TRIES && Instant::now() >= patience {
+                return Err(Error::Locked { operation: "edit", jobs: vec![id], changed: 0 });
+            }
+            sleep(AGAIN).await;
+        }
+    }
+}
+
+/// The arguments after a change of some fields, or why there can be none.
+pub(crate) fn edited(detail: &JobDetail, patch: &str) -> Result<String, String> {
+    let args = merge(&detail.args, patch)?;
+    check(detail, &args).map_err(|error| error.to_string())?;
+    Ok(args)
+}
+
+/// The fields that differ.
+fn changed_fields(old: &str, new: &str) -> Map<String, Value> {
+    let [old, mut new] = [old, new].map(|json| serde_json::from_str::<Map<_, _>>(json).unwrap_or_default());
+    new.retain(|name, value| old.get(name) != Some(value));
+    new
+}
+
+/// Refuses arguments that the job cannot have.
+pub(crate) fn check(detail: &JobDetail, args: &str) -> Result<(), Error> {
+    let (id, kind) = (detail.job.id, &detail.job.kind);
+    if !args.trim_start().starts_with('{') && detail.args.trim_start().starts_with('{') {
+        return Err(Error::config(format!(
+            "the new arguments of job {id} are not a JSON object, and its present ones are: give one field for each \
+             argument, for example {{\"to\": \"ada@example.org\"}}"
+        )));
+    }
+    check_args(args).map_err(|why| Error::config(format!("the new arguments of job {id} {why}")))?;
+    misfit(kind, args).map_or(Ok(()), |why| {
+        Err(Error::config(format!("the new arguments of job {id} do not fit `{}`: {why}", kind.escape_debug())))
+    })
+}
+
+/// Why the type that this program has for a kind cannot be read from these arguments. `None`: it can, or there is no
+/// such type.
+pub(crate) fn misfit(kind: &str, args: &str) -> Option<String> {
+    let decodes = known(kind)?.decodes;
+    match catch_unwind(|| decodes(args)) {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(located(args, &error)),
+        Err(_) => Some("reading them panicked".to_owned()),
+    }
+}
+
+/// The error, with the field whose value it is about.
+fn located(args: &str, error: &serde_json::Error) -> String {
+    let lines = args.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let at = lines.map(str::len).sum::<usize>() + error.column();
+    let place = |value: &RawValue| value.get().as_ptr().addr() - args.as_ptr().addr();
+    let is_at = |(_, value): &(String, &RawValue)| (place(value) + 1..=place(value) + value.get().len()).contains(&at);
+    let field = fields(args).ok().and_then(|fields| fields.0.into_iter().find(is_at));
+    field.map_or_else(|| error.to_string(), |(name, _)| format!("`{}`: {error}", name.escape_debug()))
+}
+
+/// The fields of an object in their order: their names, and their values as they are written.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+pub(crate) fn is_object(json: &str) -> bool {
+    fields(json).is_ok()
+}
+
+fn fields(json: &str) -> Result<Fields<'_>, serde_json::Error> {
+    serde_json::from_str(json)
+}
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// The arguments, with the values of the patch in the places of theirs, and its other fields at the end. What the patch
+/// does not name keeps its text, also the spaces around it.
+pub(crate) fn merge(args: &str, patch: &str) -> Result<String, String> {
+    let old = fields(args).map_err(|error| format!("its present arguments are not a JSON object ({error})"))?.0;
+    let new = fields(patch).map_err(|error| {
+        format!("the change is not a JSON object ({error}): write it as {{\"to\": \"ada@example.org\"}}")
+    })?;
+    let mut values = BTreeMap::new();
+    for (name, value) in &new.0 {
+        if values.insert(name.as_str(), value.get()).is_some() {
+            return Err(format!("the change names `{}` twice", name.escape_debug()));
+        }
+    }
+    // behind the last value, or else behind the brace
+    let mut end = args.find('{').map_or(0, |brace| brace + 1);
+    let (mut out, mut copied) = (String::with_capacity(args.len() + patch.len()), 0);
+    for (name, value) in &old {
+        let start = value.get().as_ptr().addr() - args.as_ptr().addr();
+        end = start + value.get().len();
+        if let Some(value) = values.get(name.as_str()) {
+            out += &args[copied..start];
+            out += value;
+            copied = end;
+        }
+    }
+    out += &args[copied..end];
+    let present: HashSet<&str> = old.iter().map(|(name, _)| name.as_str()).collect();
+    let mut comma = if old.is_empty() { "" } else { "," };
+    for (name, value) in new.0.iter().filter(|(name, _)| !present.contains(name.as_str())) {
+        let name = serde_json::to_string(name).map_err(|error| error.to_string())?;
+        out += &format!("{comma}{name}:{}", value.get());
+        comma = ",";
+    }
+    Ok(out + &args[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    #[test]
+    fn other_fields_keep_every_byte() {
+        let args =
+            "{ \"z\" : 340282366920938463463374607431768211455,\n \"a\":{\"x\":1,\"y\":1.10e3}, \"\\u006e\":[] }";
+        let merged = |patch| merge(args, patch).expect("objects");
+        assert_eq!(merged("{}"), args);
+        assert_eq!(merged(r#"{"n": "🙂"}"#), args.replace("[]", "\"🙂\""));
+        assert_eq!(merged(r#"{"a":{"w":0.10}}"#), args.replace(r#"{"x":1,"y":1.10e3}"#, r#"{"w":0.10}"#));
+        let added = merged(r#"{ "new" : 1.0 , "z": -0, "\"ü": null }"#);
+        let expected = args.replace("340282366920938463463374607431768211455", "-0");
+        assert_eq!(added, expected.replace("[] }", r#"[],"new":1.0,"\"ü":null }"#));
+        assert_eq!(merge("{}", r#"{"a":1,"b":2}"#).as_deref(), Ok(r#"{"a":1,"b":2}"#));
+        assert_eq!(merge(" { } ", r#"{"a":1}"#).as_deref(), Ok(r#" {"a":1 } "#));
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for (args, patch, why) in [
+            ("[1]", "{}", "present arguments"),
+            ("", "{}", "present arguments"),
+            ("{}", "[1]", "the change is not a JSON object"),
+            ("{}", "{\"a\":}", "the change is not a JSON object"),
+            ("{}", "{} x", "the change is not a JSON object"),
+            ("{}", r#"{"a":1,"\u0061":2}"#, "names `a` twice"),
+        ] {
+            let error = merge(args, patch).expect_err(args);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "it is only read")]
+    struct Letter {
+        to: String,
+        size: u8,
+        lines: Vec<u8>,
+        stamp: Option<Stamp>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "it is only read")]
+    struct Stamp {
+        cents: u8,
+    }
+
+    #[test]
+    fn an_error_names_its_field() {
+        for (args, begin) in [
+            (r#"{"to":7,"size":1,"lines":[]}"#, "`to`: invalid type: integer `7`, expected a string"),
+            (r#"{"to":"a","size":300,"lines":[]}"#, "`size`: invalid value: integer `300`"),
+            ("{\"to\":\"ü\",\n \"size\" : 1,\n\"lines\":[1,\n -1]}", "`lines`: invalid value: integer `-1`"),
+            (r#"{"to":"a","size":1,"lines":[],"stamp":{}}"#, "`stamp`: missing field `cents`"),
+            (r#"{"to":"a","size":1}"#, "missing field `lines`"),
+            ("[1]", "invalid type: integer `1`, expected a string"),
+        ] {
+            let error = serde_json::from_str::<Letter>(args).expect_err(args);
+            let told = located(args, &error);
+            assert!(told.starts_with(begin), "{told}");
+        }
+    }
+
+    fn object() -> impl Strategy<Value = Map<String, Value>> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(|number| json!(number)),
+            any::<String>().prop_map(Value::from),
+        ];
+        let value = leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[a-c]", inner, 0..3)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        });
+        let name = prop_oneof!["[a-d]", any::<String>()];
+        prop::collection::btree_map(name, value, 0..6).prop_map(|map| map.into_iter().collect())
+    }
+
+    /// As it is written, compactly or with spaces.
+    fn text(object: &Map<String, Value>, pretty: bool) -> String {
+        let written = if pretty { serde_json::to_string_pretty(object) } else { serde_json::to_string(object) };
+        written.expect("it serializes")
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_union_and_the_patch_wins(old in object(), new in object(), pretty in any::<[bool; 2]>()) {
+            let merged = merge(&text(&old, pretty[0]), &text(&new, pretty[1])).expect("objects");
+            let mut expected = old.clone();
+            expected.extend(new.clone());
+            let read = |json: &str| serde_json::from_str::<Map<String, Value>>(json).expect("an object");
+            prop_assert_eq!(read(&merged), read(&text(&expected, false)));
+            // again, it changes nothing
+            prop_assert_eq!(merge(&merged, &text(&new, pretty[1])).expect("objects"), merged);
+        }
+
+        #[test]
+        fn the_order_and_the_text_of_the_others_stay(old in object(), new in object(), pretty in any::<bool>()) {
+            let (args, patch) = (text(&old, pretty), text(&new, false));
+            let merged = merge(&args, &patch).expect("objects");
+            let (before, after) = (fields(&args).expect("an object").0, fields(&merged).expect("an object").0);
+            for ((name, value), (name_after, value_after)) in before.iter().zip(&after) {
+                prop_assert_eq!(name, name_after);
+                if !new.contains_key(name) {
+                    prop_assert_eq!(value.get(), value_after.get());
+                }
+            }
+            let added: Vec<_> = after[before.len()..].iter().map(|(name, _)| name.as_str()).collect();
+            let missing: Vec<_> = new.keys().map(String::as_str).filter(|name| !old.contains_key(*name)).collect();
+            prop_assert_eq!(added, missing);
+        }
+
+        #[test]
+        fn any_text_is_merged_or_refused(args in "\\PC{0,30}", patch in "\\PC{0,30}") {
+            let _ = merge(&args, &patch);
+        }
+    }
+}
