@@ -1,70 +1,46 @@
 //! The commands that change jobs and queues.
 
 use std::io::{self, IsTerminal as _, Read as _};
+use std::pin::pin;
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Filter, JobRow};
-use queue::{Error, JobId, JobState};
+use queue::admin::{Action, Admin, Count, Operation, Progress};
+use queue::{Error, JobId};
 use serde_json::{Value, json};
 
-use crate::args::Which;
+use crate::args::{Over, Which};
 use crate::failure::Failure;
 use crate::findings::World;
 use crate::look::{slip, slips, table};
-use crate::query::Query;
+use crate::query::{Query, span};
 use crate::screen::Screen;
-use crate::text::{clean, exact, jobs, quoted, thousands};
+use crate::text::{clean, count, duration, exact, jobs, quoted, thousands};
 
-/// Jobs are counted up to here before a question.
-const COUNTED: usize = 10_000;
 /// So many of them are shown.
 const SAMPLES: usize = 3;
 /// So many refusals are told.
 const TOLD: usize = 5;
-/// The size of the pages that are counted.
-const PAGE: u32 = 1_000;
 
-/// What is done to jobs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Verb {
-    Retry,
-    SendBack,
-    Cancel,
-    Delete,
-    Reschedule(DateTime<Utc>),
+/// The name of an action, and what was done to the jobs.
+fn words(action: &Action) -> (&'static str, &'static str) {
+    match action {
+        Action::Retry => ("retry", "retried"),
+        Action::SendBack => ("send back", "sent back"),
+        Action::Cancel => ("cancel", "cancelled or told to stop"),
+        Action::Delete => ("delete", "deleted"),
+        Action::Reschedule(_) => ("reschedule", "rescheduled"),
+        _ => ("change", "changed"),
+    }
 }
 
-impl Verb {
-    /// Its name, what was done to the jobs, and the states of those that it changes.
-    fn words(self) -> (&'static str, &'static str, &'static [JobState]) {
-        use JobState::{Cancelled, Completed, Dead, Ready, Running, Scheduled};
-        match self {
-            Self::Retry => ("retry", "retried", &[Scheduled, Dead]),
-            Self::SendBack => ("send back", "sent back", &[Dead]),
-            Self::Cancel => ("cancel", "cancelled or told to stop", &[Scheduled, Ready, Running]),
-            Self::Delete => ("delete", "deleted", &[Scheduled, Ready, Dead, Completed, Cancelled]),
-            Self::Reschedule(_) => ("reschedule", "rescheduled", &[Scheduled, Ready]),
-        }
-    }
-
-    async fn one(self, admin: &Admin, id: JobId) -> Result<(), Error> {
-        match self {
-            Self::Retry => admin.retry(id).await,
-            Self::SendBack => admin.send_back(id).await,
-            Self::Cancel => admin.cancel(id).await,
-            Self::Delete => admin.delete(id).await,
-            Self::Reschedule(time) => admin.reschedule(id, time).await,
-        }
-    }
-
-    async fn all(self, admin: &Admin, filter: &Filter) -> Result<u64, Error> {
-        match self {
-            Self::Retry => admin.retry_all(filter).await,
-            Self::SendBack => admin.send_back_all(filter).await,
-            Self::Cancel => admin.cancel_all(filter).await,
-            Self::Delete => admin.delete_all(filter).await,
-            Self::Reschedule(time) => admin.reschedule_all(filter, time).await,
-        }
+async fn one(action: &Action, admin: &Admin, id: JobId) -> Result<(), Error> {
+    match action {
+        Action::Retry => admin.retry(id).await,
+        Action::SendBack => admin.send_back(id).await,
+        Action::Cancel => admin.cancel(id).await,
+        Action::Delete => admin.delete(id).await,
+        Action::Reschedule(time) => admin.reschedule(id, *time).await,
+        _ => Ok(()),
     }
 }
 
@@ -72,12 +48,23 @@ impl Verb {
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Ids(Vec<JobId>),
-    /// Whether to ask, too.
-    Matching(Box<Query>, bool),
+    Matching(Box<Query>, How),
+}
+
+/// How all jobs of a query are changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How {
+    ask: bool,
+    over: Option<Duration>,
 }
 
 /// Reads the words, without the database. Refuses what would have to ask and cannot.
-pub(crate) fn choose(which: &Which, screen: &Screen) -> Result<Chosen, Failure> {
+pub(crate) fn choose(which: &Which, over: Option<&Over>, screen: &Screen) -> Result<Chosen, Failure> {
+    let over = over.and_then(|over| over.span.as_deref()).map(|text| {
+        let span = span(text).and_then(|span| span.to_std().ok());
+        span.ok_or_else(|| Failure::new(2, format!("`{}` is not a span: write 30s, 10m or 2h", clean(text))))
+    });
+    let over = over.transpose()?;
     let Some(text) = &which.matching else { return Ok(Chosen::Ids(ids(&which.ids)?)) };
     let mut query = Query::parse(std::slice::from_ref(text), screen.look.now)?;
     if query.words == 0 {
@@ -88,7 +75,7 @@ pub(crate) fn choose(which: &Which, screen: &Screen) -> Result<Chosen, Failure> 
         return Err(Failure::new(2, why).fix(format!("queue {}--yes", given(str::to_owned))));
     }
     query.first = which.first;
-    Ok(Chosen::Matching(Box::new(query), !which.yes))
+    Ok(Chosen::Matching(Box::new(query), How { ask: !which.yes, over }))
 }
 
 /// The words of this command as a shell takes them, each changed, and each followed by a space.
@@ -120,18 +107,18 @@ fn ids(words: &[String]) -> Result<Vec<JobId>, Failure> {
     all.iter().flat_map(|text| text.split_whitespace()).map(|word| word.parse().map_err(|_| wrong(word))).collect()
 }
 
-pub(crate) async fn act(admin: &Admin, screen: &Screen, verb: Verb, chosen: Chosen) -> Result<(), Failure> {
+pub(crate) async fn act(admin: &Admin, screen: &Screen, action: Action, chosen: Chosen) -> Result<(), Failure> {
     screen.begin();
     match chosen {
-        Chosen::Ids(ids) => each(admin, screen, verb, &ids).await,
-        Chosen::Matching(query, ask) => all(admin, screen, verb, &query, ask).await,
+        Chosen::Ids(ids) => each(admin, screen, &action, &ids).await,
+        Chosen::Matching(query, how) => all(admin, screen, action, &query, how).await,
     }
 }
 
-async fn each(admin: &Admin, screen: &Screen, verb: Verb, ids: &[JobId]) -> Result<(), Failure> {
-    let (mut done, mut refused, (_, past, _)) = (Vec::new(), Vec::new(), verb.words());
+async fn each(admin: &Admin, screen: &Screen, action: &Action, ids: &[JobId]) -> Result<(), Failure> {
+    let (mut done, mut refused, (_, past)) = (Vec::new(), Vec::new(), words(action));
     for &id in ids {
-        match verb.one(admin, id).await {
+        match one(action, admin, id).await {
             Ok(()) => done.push(id),
             Err(error) => refused.push(Failure::from(error)),
         }
@@ -150,57 +137,84 @@ async fn each(admin: &Admin, screen: &Screen, verb: Verb, ids: &[JobId]) -> Resu
     code.map_or(Ok(()), |code| Err(Failure::new(code, "")))
 }
 
-/// How many jobs the verb would change, up to a limit, and the first of them. None of these if they are not known.
-async fn count(admin: &Admin, verb: Verb, query: &Query) -> Result<(usize, Vec<JobRow>), Failure> {
-    let first = query.first.map_or(usize::MAX, |first| first as usize);
-    let (mut number, mut samples, (_, _, states)) = (0, Vec::new(), verb.words());
-    for &state in states.iter().filter(|state| query.state.is_none_or(|only| only == **state)) {
-        let mut filter = query.filter.clone().state(state).limit(PAGE);
-        while number < COUNTED {
-            let page = admin.jobs(&filter).await?;
-            number += page.items.len();
-            samples.extend(page.items);
-            samples.sort_by_key(|job| job.id);
-            samples.truncate(SAMPLES.min(first));
-            let Some(next) = page.next else { break };
-            filter = filter.before(next);
-        }
-    }
-    if number >= COUNTED && first < COUNTED {
-        samples.clear();
-    }
-    Ok((number.min(COUNTED).min(first), samples))
-}
-
-async fn all(admin: &Admin, screen: &Screen, verb: Verb, query: &Query, ask: bool) -> Result<(), Failure> {
-    let (name, past, _) = verb.words();
-    if ask {
-        let (number, samples) = count(admin, verb, query).await?;
-        if number == 0 {
+async fn all(admin: &Admin, screen: &Screen, action: Action, query: &Query, how: How) -> Result<(), Failure> {
+    let (name, past) = words(&action);
+    let until = if let Action::Reschedule(time) = action { format!(" to {}", exact(time)) } else { String::new() };
+    let first = query.first.map_or_else(|| query.filter.clone(), |first| query.filter.clone().limit(first));
+    let mut plan = admin.plan(action, &first).await?;
+    if how.ask {
+        if plan.count().jobs == 0 && !plan.count().or_more {
             screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, query).await?));
             return Ok(());
         }
-        let more = number == COUNTED && query.first.is_none_or(|first| first as usize > COUNTED);
-        let counted = if more { format!("{} or more jobs", thousands(number as u64)) } else { jobs(number as u64) };
-        let until = if let Verb::Reschedule(time) = verb { format!(" to {}", exact(time)) } else { String::new() };
-        let question = format!("This will {name} {counted}{until}, on {}. Go on?", screen.database);
+        let over = how.over.map_or_else(String::new, |over| format!(" over {}", duration(over)));
+        let counted = if plan.count().or_more { count(plan.count()) + " jobs" } else { jobs(plan.count().jobs) };
+        let question = format!("This will {name} {counted}{until}{over}, on {}. Go on?", screen.database);
+        let samples = &plan.samples()[..plan.samples().len().min(SAMPLES)];
         if !samples.is_empty() {
-            screen.say(&table(&samples, query, screen));
+            screen.say(&table(samples, query, screen));
         }
         if !screen.agrees(&question) {
             return Err(Failure::new(1, "nothing was done"));
         }
     }
-    let filter = query.filter.clone();
-    let changed =
-        verb.all(admin, &query.first.map_or_else(|| filter.clone(), |first| filter.clone().limit(first))).await?;
+    if let Some(over) = how.over {
+        plan = plan.over(over);
+    }
+    let all = plan.count();
+    let id = plan.begin().await?.id;
+    let done = watched(admin, screen, id, all).await?;
+    let (changed, refused, told) = (done.changed, done.refused.jobs, done.progress.as_str());
     if screen.json {
-        return screen.object(&json!({"changed": changed}));
+        screen.object(&json!({"operation": id, "changed": changed, "refused": refused, "progress": told}))?;
+    } else {
+        if changed == 0 && refused == 0 {
+            screen.say(&slips(admin, query).await?);
+        }
+        screen.out(&format!("{} {past}.\n", jobs(changed)))?;
     }
-    if changed == 0 {
-        screen.say(&slips(admin, query).await?);
+    if done.progress == Progress::Running {
+        let why = "another process goes on with it";
+        return Err(Failure::new(3, why).fix(format!("queue audit {id}")));
     }
-    screen.out(&format!("{} {past}.\n", jobs(changed)))
+    if done.progress == Progress::Stopped {
+        return Err(Failure::new(1, "it was stopped").fix(format!("queue audit {id}")));
+    }
+    if refused > 0 {
+        let more = if done.refused.or_more { " or more" } else { "" };
+        let why = format!("{}{more} could not be {past}", jobs(refused));
+        return Err(Failure::new(1, why).fix(format!("queue audit {id}")));
+    }
+    Ok(())
+}
+
+/// Carries out an operation, and shows how far it is on a terminal.
+async fn watched(admin: &Admin, screen: &Screen, id: i64, all: Count) -> Result<Operation, Error> {
+    let mut run = pin!(admin.go_on(id));
+    let shows = !screen.json && io::stderr().is_terminal();
+    let mut shown = false;
+    loop {
+        let tick = tokio::time::sleep(Duration::from_millis(500));
+        tokio::select! {
+            done = &mut run => {
+                if shown {
+                    screen.say("\r\x1b[K");
+                }
+                return done;
+            }
+            () = tick => {}
+        }
+        if shows {
+            let now = admin.operation(id).await?;
+            let line = format!(
+                "\r\x1b[K{} of {} · Ctrl-C leaves it to a worker: queue audit {id}",
+                thousands(now.changed),
+                count(all)
+            );
+            screen.say(&line);
+            shown = true;
+        }
+    }
 }
 
 /// Pauses or resumes a queue.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use chrono::{DateTime, Utc};
 use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 use queue::JobId;
+use queue::admin::Actor;
 
 use crate::query::{moment, span};
 
@@ -90,9 +91,19 @@ pub(crate) enum Command {
     /// Enqueue a job, and print its id: `queue enqueue send_email '{"to": "ada@example.org"}' --after 5m`
     Enqueue(New),
     /// Run scheduled jobs and dead letters now
-    Retry(Which),
+    Retry {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        over: Over,
+    },
     /// Make dead letters ready, with all their retries
-    SendBack(Which),
+    SendBack {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        over: Over,
+    },
     /// Cancel jobs for good: waiting ones at once, running ones through their token
     Cancel(Which),
     /// Delete jobs that no worker holds, with their attempts
@@ -113,11 +124,34 @@ pub(crate) enum Command {
         /// One field. Its value is JSON, or else a text
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
+        #[command(flatten)]
+        by: By,
     },
     /// Let no worker claim from a queue. Running jobs continue
-    Pause { queue: String },
+    Pause {
+        queue: String,
+        #[command(flatten)]
+        by: By,
+    },
     /// End the pause of a queue
-    Resume { queue: String },
+    Resume {
+        queue: String,
+        #[command(flatten)]
+        by: By,
+    },
+    /// Who changed what, and how far it is. With an id: all of it, and the jobs that it could not change
+    Audit {
+        id: Option<i64>,
+        /// Only those below this one
+        #[arg(long, value_name = "ID")]
+        before: Option<i64>,
+    },
+    /// End something that still runs: `queue audit` lists it
+    Stop {
+        id: i64,
+        #[command(flatten)]
+        by: By,
+    },
     /// Create the tables, or upgrade them
     Migrate {
         /// Print the statements instead
@@ -133,6 +167,23 @@ pub(crate) enum Command {
     Doctor,
     /// Print a script that lets a shell complete these commands
     Completions { shell: clap_complete::Shell },
+}
+
+impl Command {
+    /// Who changes something, if it does.
+    pub(crate) fn by(&self) -> Option<&By> {
+        match self {
+            Self::Retry { which, .. } | Self::SendBack { which, .. } | Self::Reschedule { which, .. } => {
+                Some(&which.by)
+            }
+            Self::Cancel(which) | Self::Delete(which) => Some(&which.by),
+            Self::Edit { by, .. } | Self::Pause { by, .. } | Self::Resume { by, .. } | Self::Stop { by, .. } => {
+                Some(by)
+            }
+            Self::Enqueue(new) => Some(&new.by),
+            _ => None,
+        }
+    }
 }
 
 /// A job to enqueue.
@@ -163,6 +214,16 @@ pub(crate) struct New {
     /// Even if nobody has this kind or queue
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) by: By,
+}
+
+/// How soon jobs run.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Over {
+    /// With --match: spread them over a time, such as 10m
+    #[arg(long = "over", value_name = "SPAN", requires = "matching")]
+    pub(crate) span: Option<String>,
 }
 
 /// Which jobs to change.
@@ -180,6 +241,28 @@ pub(crate) struct Which {
     /// With --match: do not ask
     #[arg(long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) by: By,
+}
+
+/// Who changes something, and why. `queue audit` shows it.
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct By {
+    /// Why: it stays on record
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Who: it stays on record, in place of the name of this account
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+impl By {
+    pub(crate) fn actor(&self) -> Actor {
+        let account =
+            || ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
+        let actor = Actor::new(self.name.clone().or_else(account).unwrap_or_else(|| "queue-cli".to_owned()));
+        self.reason.iter().fold(actor, |actor, reason| actor.reason(reason))
+    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,6 +5,7 @@
 
 mod act;
 mod args;
+mod audit;
 mod database;
 mod edit;
 mod enqueue;
@@ -22,8 +23,8 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use queue::WorkerBuilder;
+use queue::admin::Action;
 
-use crate::act::Verb;
 use crate::args::{Args, Command, Own};
 use crate::database::Database;
 use crate::failure::Failure;
@@ -152,22 +153,23 @@ fn misunderstood(error: &clap::Error, words: &[OsString], works: bool) -> Result
 
 async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure> {
     // what can be refused without the database
-    let (verb, chosen) = match &command {
+    let choose = |which, over| act::choose(which, over, screen);
+    let acts = match &command {
         Command::Migrate { sql: true, from } => return run::script(screen, url, *from),
-        Command::Retry(which) => (Verb::Retry, Some(act::choose(which, screen)?)),
-        Command::SendBack(which) => (Verb::SendBack, Some(act::choose(which, screen)?)),
-        Command::Cancel(which) => (Verb::Cancel, Some(act::choose(which, screen)?)),
-        Command::Delete(which) => (Verb::Delete, Some(act::choose(which, screen)?)),
+        Command::Retry { which, over } => Some((Action::Retry, choose(which, Some(over))?)),
+        Command::SendBack { which, over } => Some((Action::SendBack, choose(which, Some(over))?)),
+        Command::Cancel(which) => Some((Action::Cancel, choose(which, None)?)),
+        Command::Delete(which) => Some((Action::Delete, choose(which, None)?)),
         Command::Reschedule { which, when } => {
-            (Verb::Reschedule(when.time(screen.look.now)?), Some(act::choose(which, screen)?))
+            Some((Action::Reschedule(when.time(screen.look.now)?), choose(which, None)?))
         }
-        _ => (Verb::Retry, None),
+        _ => None,
     };
     let new = if let Command::Enqueue(new) = &command { Some(enqueue::job(new, screen)?) } else { None };
     let db = Database::open(url, database::CONNECTIONS).await?;
-    let admin = &db.admin;
-    let done = match (command, chosen) {
-        (_, Some(chosen)) => act::act(admin, screen, verb, chosen).await,
+    let admin = &command.by().map_or_else(|| db.admin.clone(), |by| db.admin.acting(by.actor()));
+    let done = match (command, acts) {
+        (_, Some((action, chosen))) => act::act(admin, screen, action, chosen).await,
         (Command::Status, _) => look::status(admin, screen).await,
         (Command::List { query, limit, before }, _) => look::list(admin, screen, &query, limit, before).await,
         (Command::Show { id }, _) => look::show(admin, screen, id).await,
@@ -177,10 +179,13 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         (Command::Workers, _) => look::workers(admin, screen).await,
         (Command::Queues, _) => look::queues(admin, screen).await,
         (Command::Schedules, _) => look::schedules(admin, screen).await,
-        (Command::Edit { id, fields, set }, _) => edit::edit(admin, screen, id, fields.as_deref(), &set).await,
+        (Command::Edit { id, fields, set, .. }, _) => edit::edit(admin, screen, id, fields.as_deref(), &set).await,
         (Command::Enqueue(words), _) => enqueue::enqueue(admin, screen, &words, new).await,
-        (Command::Pause { queue }, _) => act::pause(admin, screen, &queue, true).await,
-        (Command::Resume { queue }, _) => act::pause(admin, screen, &queue, false).await,
+        (Command::Pause { queue, .. }, _) => act::pause(admin, screen, &queue, true).await,
+        (Command::Resume { queue, .. }, _) => act::pause(admin, screen, &queue, false).await,
+        (Command::Audit { id: Some(id), .. }, _) => audit::one(admin, screen, id).await,
+        (Command::Audit { id: None, before }, _) => audit::list(admin, screen, before).await,
+        (Command::Stop { id, .. }, _) => audit::stop(admin, screen, id).await,
         (Command::Migrate { .. }, _) => run::migrate(&db, screen).await,
         (Command::Check, _) => run::check(admin, screen).await,
         (Command::Doctor, _) => run::doctor(&db, screen).await,

@@ -5,6 +5,7 @@ use queue::admin::{Admin, Attempt, FailureGroup, Filter, JobDetail, JobRow, Reas
 use queue::{Error, JobId, JobState};
 use serde_json::{Value, json};
 
+use crate::audit;
 use crate::failure::Failure;
 use crate::findings::{self, World};
 use crate::query::Query;
@@ -134,7 +135,10 @@ pub(crate) fn slip(what: &str, value: Option<&str>, known: &[&str]) -> String {
 
 pub(crate) async fn show(admin: &Admin, screen: &Screen, id: JobId) -> Result<(), Failure> {
     let detail = admin.job(id).await?.ok_or(Error::NotFound(id))?;
-    if screen.json { screen.object(&detail) } else { screen.out(&story(&detail, screen)) }
+    if screen.json {
+        return screen.object(&detail);
+    }
+    screen.out(&(story(&detail, screen) + &audit::of_job(admin, screen, id).await))
 }
 
 /// A job as a page.

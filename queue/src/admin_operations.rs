@@ -88,18 +88,13 @@ impl Plan {
         self.admin.run(&self.task).await
     }
 
-    /// Begins to carry it out in the background, and returns at once. [`Admin::operation`] tells how far it is.
+    /// Puts it on record, to be carried out by [`Admin::go_on`], for example beside something that shows its progress.
+    /// If nobody does, a worker goes on with it within a minute.
     ///
     /// # Errors
     /// [`Error::Database`].
-    pub async fn start(self) -> Result<Operation, Error> {
+    pub async fn begin(self) -> Result<Operation, Error> {
         let id = self.admin.begin(&self.task).await?;
-        let store = self.admin.store.clone();
-        tokio::spawn(async move {
-            if let Err(error) = carry_out(&*store, id).await {
-                tracing::warn!(operation = id, %error, "an operation stopped half-way; a worker goes on with it");
-            }
-        });
         self.admin.operation(id).await
     }
 }
@@ -163,6 +158,15 @@ impl Admin {
     pub async fn refusals(&self, operation: i64, after: Option<JobId>) -> Result<Vec<RefusedJob>, Error> {
         let found = self.store.refusals(operation, after.map_or(i64::MIN, JobId::get), None).await?;
         Ok(found.into_iter().map(|(job, reason)| RefusedJob { job: job.into(), reason }).collect())
+    }
+
+    /// Carries out an operation from where it is, and returns when it is over, has been stopped, or another process goes
+    /// on with it.
+    ///
+    /// # Errors
+    /// As for [`Plan::run`], and [`Error::Config`] if there is no such operation.
+    pub async fn go_on(&self, operation: i64) -> Result<Operation, Error> {
+        carry_out(&*self.store, operation).await
     }
 
     /// Ends an operation that is running. What it has changed stays. False: it is over already.

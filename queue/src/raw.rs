@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde_json::json;
 use tracing::Instrument as _;
 
 use crate::admin::Admin;

@@ -271,13 +271,6 @@ pub enum Event<'a> {
         /// The job's number.
         id: i64,
     },
-    /// A dead letter was not sent back, because another job has its key. Only logged.
-    NotSentBack {
-        /// The dead letter's number.
-        id: i64,
-        /// The other job's number.
-        holder: i64,
-    },
     /// Jobs of lost workers were rescued.
     JobsRescued {
         /// How many wait again.
@@ -620,9 +613,6 @@ impl Event<'_> {
                 job.id = id,
                 "the end of an attempt was refused: another attempt is current, or the job no longer exists"
             ),
-            Self::NotSentBack { id, holder } => {
-                warn!(event = "job.not_sent_back", job.id = id, holder, "not sent back: another job has its key");
-            }
             Self::JobsRescued { ready, dead, cancelled, .. } => {
                 warn!(event = "jobs.rescued", ready, dead, cancelled, "rescued the jobs of lost workers");
             }

@@ -147,7 +147,12 @@ async fn one_comes_first_and_then_all(db: Db) {
     assert_eq!((one.changed, ids(&db, "queue_jobs").await), (1, vec![1]));
     let some = plan.clone().first(1_500).run().await.unwrap();
     assert_eq!((some.changed, db.int("SELECT MAX(id) FROM queue_jobs").await), (1_500, 1_501));
-    let all = plan.start().await.unwrap();
+    let all = plan.begin().await.unwrap();
+    assert_eq!((all.progress, all.changed), (Progress::Running, 0));
+    // two at once: each job goes to one of them
+    let admins = (db.admin(), db.admin());
+    let (one, two) = tokio::join!(admins.0.go_on(all.id), admins.1.go_on(all.id));
+    assert!(one.unwrap().changed.max(two.unwrap().changed) == 999);
     assert_eq!(all.action, "send_back");
     let admin = db.admin();
     eventually("it is over", async || {

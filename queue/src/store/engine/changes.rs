@@ -98,10 +98,17 @@ struct ChangedJob<'a> {
 #[serde(untagged)]
 enum With<'a> {
     /// Microseconds since 1970.
-    RunAt { run_at: i64 },
-    Reason { reason: &'a str },
+    RunAt {
+        run_at: i64,
+    },
+    Reason {
+        reason: &'a str,
+    },
     /// JSON, as text.
-    Args { args: &'a str, was: Option<&'a str> },
+    Args {
+        args: &'a str,
+        was: Option<&'a str>,
+    },
 }
 
 /// Where these values come from.

@@ -61,7 +61,7 @@ use super::migrate;
 use crate::error::Error;
 use crate::operations::{Action, Actor, Note};
 use crate::state::JobState;
-use crate::store::operations::{Change, Record};
+use crate::store::operations::{Change, NewArgs, Record};
 use crate::store::values::Destination::{Bury, Requeue};
 use crate::store::values::{
     Ask, AttemptOutcome, Claimed, End, Hold, Holding, Lane, NewJob, NewWorker, Reach, Rescued, Scope, Share, Start,
@@ -161,7 +161,8 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn change_listed(&self, action: Action, ids: &[i64], listed: Option<JobState>) -> Vec<i64> {
-        let args = ids.iter().map(|id| (*id, "{}".to_owned())).collect();
+        let new = NewArgs { args: "{}".to_owned(), was: None };
+        let args = ids.iter().map(|id| (*id, new.clone())).collect();
         let record = Record::Note(note());
         let change = Change { action, ids: ids.to_vec(), listed, spread: None, args, record };
         self.store.change_jobs(change).await.unwrap().unwrap().0
