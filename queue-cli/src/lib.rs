@@ -8,6 +8,7 @@ mod args;
 mod database;
 mod failure;
 mod findings;
+mod flow;
 mod look;
 mod query;
 mod run;

@@ -124,6 +124,7 @@ mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod throughput;
 pub mod unique;
 mod why;
 mod worker;

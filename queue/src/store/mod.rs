@@ -38,9 +38,10 @@ use crate::state::{JobId, JobState};
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
     Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Refusal, Rescued, Scope, Share, Start,
-    WorkerId,
+    TallyRow, WorkerId,
 };
-use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, WorkerInfo};
+use crate::store::view::{Filter, JobDetail, JobRow, Page, Stat, WorkerInfo};
+use crate::throughput::Throughput;
 use crate::why::Facts;
 
 /// Its effect lasts until it is dropped.
@@ -229,6 +230,12 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// a hand it begins anywhere, because workers are often restarted before they are through. If it is another
     /// worker's turn, it only looks whether there are keys.
     async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error>;
+
+    /// Adds to the tallies of this minute and of this hour, which all workers share.
+    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error>;
+
+    /// Removes old tallies.
+    async fn purge_tallies(&self) -> Result<(), Error>;
 }
 
 /// Everything that [`crate::testing`] asks of a database.
@@ -270,8 +277,8 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
     /// The last job of a kind that took this key, whether or not it has it still.
     async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error>;
 
-    /// Every queue that has waiting or running jobs or is paused.
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
+    /// See [`crate::admin::Admin::throughput`].
+    async fn throughput(&self, since: Duration) -> Result<Throughput, Error>;
 
     /// Live workers, and those that ended within the retention.
     async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;

@@ -22,7 +22,7 @@ use crate::store::engine::statement::topics::ScheduleStatements;
 use crate::store::engine::statement::topics::TestStatements;
 use crate::store::engine::statement::topics::{
     AdminStatements, AttemptStatements, GaugeStatements, LeaseStatements, RetentionStatements, SchemaStatements,
-    SessionStatements, UniqueStatements,
+    SessionStatements, TallyStatements, UniqueStatements,
 };
 use crate::store::engine::unique::dialect::UniqueDialect;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
@@ -49,6 +49,7 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     const SCHEMA: SchemaStatements;
     const ADMIN: AdminStatements;
     const GAUGES: GaugeStatements;
+    const TALLIES: TallyStatements;
     const UNIQUE: UniqueStatements;
     #[cfg(feature = "schedules")]
     const SCHEDULES: ScheduleStatements;
@@ -132,6 +133,8 @@ macro_rules! topics {
             $crate::store::engine::statement::topics::AdminStatements::of(topic!($engine, "admin"));
         const GAUGES: $crate::store::engine::statement::topics::GaugeStatements =
             $crate::store::engine::statement::topics::GaugeStatements::of(topic!($engine, "gauges"));
+        const TALLIES: $crate::store::engine::statement::topics::TallyStatements =
+            $crate::store::engine::statement::topics::TallyStatements::of(topic!($engine, "tallies"));
         const UNIQUE: $crate::store::engine::statement::topics::UniqueStatements =
             $crate::store::engine::statement::topics::UniqueStatements::of(topic!($engine, "unique"));
         #[cfg(feature = "schedules")]

@@ -8,7 +8,7 @@
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
 //! | [`leases`] | Workers: heartbeats, losses, rescue |
-//! | `inspect`, `gauges`, `changes` | What people see, and what they change |
+//! | `inspect`, `gauges`, `tallies`, `changes` | What people see, and what they change |
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 
@@ -24,6 +24,7 @@ pub(crate) mod migrate;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
 pub(crate) mod statement;
+mod tallies;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 pub(crate) mod unique;

@@ -30,6 +30,3 @@ SELECT job_id FROM queue_unique_keys WHERE kind = $1 AND unique_key = $2 AND job
 -- name: release
 -- Ends the time of a key.
 UPDATE queue_unique_keys SET free_at = NULL WHERE kind = $1 AND unique_key = $2 AND job_id <> 0
-
--- name: paused
-SELECT queue FROM queue_paused
