@@ -31,7 +31,9 @@ pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure
             (BTreeMap::new(), true)
         }
     };
-    queues.iter().for_each(|it| drop(flows.entry(it.queue.clone()).or_default()));
+    for it in &queues {
+        flows.entry(it.queue.clone()).or_default();
+    }
     let of = |name: &str| queues.iter().find(|it| it.queue == name);
     if screen.json {
         let queue = |(name, flow): (&String, &Flow)| {

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use queue::Job;
 use queue::admin::TallyOutcome;
 use queue::telemetry::Event;
-use queue::{Job, JobState};
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, eventually};
 use tokio::sync::mpsc;
@@ -91,7 +91,7 @@ async fn what_could_not_be_written_is_added_to_the_next_write(db: Db) {
     let (told, mut failures) = mpsc::unbounded_channel();
     let worker = db.start(db.worker().tally_every(OFTEN).observe(move |event| {
         if let Event::DutyFailed { feature: "tallies", .. } = event {
-            drop(told.send(()));
+            let _ = told.send(());
         }
     }));
     db.enqueue(Note::new("a")).await;
