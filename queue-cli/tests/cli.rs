@@ -162,7 +162,9 @@ async fn every_command_on(engine: Engine) {
         Engine::Sqlite => "UPDATE queue_tallies SET began_at = began_at - 60000 WHERE span = 60",
         _ => "UPDATE queue_tallies SET began_at = began_at - INTERVAL '1' MINUTE WHERE span = 60",
     };
-    with_pool!(db, pool => drop(sqlx::query(over).execute(pool).await.expect("tallies")));
+    with_pool!(db, pool => {
+        sqlx::query(over).execute(pool).await.expect("tallies");
+    });
     let status = run(url, "status");
     let mail = status.out.lines().find(|line| line.trim_start().starts_with("mail")).expect("a queue");
     assert!(mail.contains("  0.6  ") && mail.contains("  0.4  "), "{}", status.all());
