@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use queue::Error;
-use queue::admin::{Admin, Count, Depth, FailureGroup, Gauges, WorkerInfo};
+use queue::admin::{Admin, Count, Depth, FailureGroup, Gauges, QueueInfo, WorkerInfo};
 use serde::Serialize;
 
 use crate::text::{Tone, clean, count, duration, first_line, nearest, quoted, thousands};
@@ -104,22 +104,8 @@ impl World {
         self.live().any(|worker| worker.kinds.contains(&it.kind) && serves(worker))
     }
 
-    /// The depths by queue.
-    pub(crate) fn queues(&self) -> Vec<Depth> {
-        let mut queues: Vec<Depth> = Vec::new();
-        for depth in &self.gauges.depths {
-            let Some(it) = queues.iter_mut().find(|it| it.queue == depth.queue) else {
-                queues.push(depth.clone());
-                continue;
-            };
-            it.ready += depth.ready;
-            it.running += depth.running;
-            it.scheduled += depth.scheduled;
-            it.dead += depth.dead;
-            it.oldest_due = it.oldest_due.max(depth.oldest_due);
-        }
-        queues.sort_by(|one, other| one.queue.cmp(&other.queue));
-        queues
+    pub(crate) fn queues(&self) -> Vec<QueueInfo> {
+        self.gauges.queues()
     }
 
     /// How many jobs wait in those that are chosen, by name.
@@ -298,7 +284,8 @@ mod tests {
     }
 
     fn world(lanes: &[Depth], workers: &[WorkerInfo]) -> World {
-        let gauges = serde_json::from_value(json!({"depths": lanes, "workers": workers.len(), "complete": true}));
+        let gauges =
+            serde_json::from_value(json!({"depths": lanes, "paused": [], "workers": workers.len(), "complete": true}));
         World { gauges: gauges.expect("gauges"), workers: workers.to_vec(), failing: Vec::new() }
     }
 
@@ -378,12 +365,5 @@ mod tests {
         let found = dead(&world(&(1..=5).map(dead_of).collect::<Vec<_>>(), &[]));
         assert_eq!(told(&found)[0], ("Dead letters of kind `k5`: 5.", "queue list state:dead kind:k5"));
         assert_eq!(told(&found)[3], ("Other kinds with dead letters: 2.", "queue list state:dead"));
-    }
-
-    #[test]
-    fn depths_are_grouped_by_queue() {
-        let older = with(lane("bill", "q", 2), |it| it.oldest_due = Some(Duration::from_secs(9)));
-        let [q] = &world(&[lane("mail", "q", 3), older], &[]).queues()[..] else { panic!("one queue") };
-        assert_eq!((q.ready.jobs, q.oldest_due), (5, Some(Duration::from_secs(9))));
     }
 }

@@ -11,6 +11,7 @@ mod edit;
 mod enqueue;
 mod failure;
 mod findings;
+mod flow;
 mod look;
 mod query;
 mod run;

@@ -1,13 +1,16 @@
 //! The commands that look.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Attempt, FailureGroup, Filter, JobDetail, JobRow, Reason};
+use queue::admin::{Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, Reason};
 use queue::{Error, JobId, JobState};
 use serde_json::{Value, json};
 
 use crate::audit;
 use crate::failure::Failure;
 use crate::findings::{self, World};
+use crate::flow::{self, Flow};
 use crate::query::Query;
 use crate::screen::Screen;
 use crate::text::{Table, Tone, clean, count, cut, duration, first_line, jobs, nearest, quoted, thousands};
@@ -15,20 +18,42 @@ use crate::text::{Table, Tone, clean, count, cut, duration, first_line, jobs, ne
 /// So many attempts of a job are shown.
 const ATTEMPTS: usize = 20;
 
+/// What `status` tells of a queue's jobs, before its flow.
+const DEPTHS: [&str; 6] = ["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "OLDEST"];
+
 pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
     let mut world = World::read(admin).await?;
     world.read_failing(admin).await?;
     let (found, queues, [alive, running, slots]) = (findings::status(&world), world.queues(), world.slots());
+    let (mut flows, without) = match flow::read(admin).await {
+        Ok(flows) => (flows, false),
+        Err(error) => {
+            screen.say(&format!("How much ends cannot be told: {}\n", clean(&error.to_string())));
+            (BTreeMap::new(), true)
+        }
+    };
+    for it in &queues {
+        flows.entry(it.queue.clone()).or_default();
+    }
+    let of = |name: &str| queues.iter().find(|it| it.queue == name);
     if screen.json {
-        let queue = |it: &queue::admin::Depth| {
-            json!({
-                "queue": it.queue, "ready": it.ready, "running": it.running, "scheduled": it.scheduled, "dead": it.dead,
-                "oldest_due_s": it.oldest_due.map(|age| age.as_secs_f64()), "paused": it.paused,
-            })
+        let queue = |(name, flow): (&String, &Flow)| {
+            let (it, none) = (of(name), Count::default());
+            let [ready, running, scheduled, dead] =
+                it.map_or([none; 4], |it| [it.ready, it.running, it.scheduled, it.dead]);
+            let mut object = json!({
+                "queue": name, "ready": ready, "running": running, "scheduled": scheduled, "dead": dead,
+                "oldest_due_s": it.and_then(|it| it.oldest_due).map(|age| age.as_secs_f64()),
+                "paused": it.is_some_and(|it| it.paused_at.is_some()),
+            });
+            if !without {
+                flow.add_to(&mut object);
+            }
+            object
         };
         return screen.object(&json!({
             "database": screen.database, "at": screen.look.now, "findings": found,
-            "queues": queues.iter().map(queue).collect::<Vec<_>>(),
+            "queues": flows.iter().map(queue).collect::<Vec<_>>(),
             "workers": {"alive": alive, "running": running, "slots": slots},
         }));
     }
@@ -41,14 +66,20 @@ pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure
         let workers = format!("Workers alive: {alive}. Slots busy: {running} of {slots}.");
         out += &format!("\n  {}\n", screen.look.wrap(&workers, 2, 2));
     }
-    let mut table = Table::new(&["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "OLDEST"]);
-    for it in &queues {
-        let [ready, running, scheduled, dead] = [it.ready, it.running, it.scheduled, it.dead].map(count);
-        let oldest = it.oldest_due.map_or_else(|| "-".to_owned(), duration);
-        let (tone, paused) = if it.paused { (Tone::Warn, ", paused") } else { (Tone::Plain, "") };
-        table.row(tone, &[&it.queue, &ready, &running, &scheduled, &dead, &(oldest + paused)]);
+    let mut table = Table::new(&[&DEPTHS[..], &Flow::TITLES].concat());
+    for (name, flow) in &flows {
+        let (it, none) = (of(name), Count::default());
+        let counts = it.map_or([none; 4], |it| [it.ready, it.running, it.scheduled, it.dead]).map(count);
+        let oldest = it.and_then(|it| it.oldest_due).map_or_else(|| "-".to_owned(), duration);
+        let is_paused = it.is_some_and(|it| it.paused_at.is_some());
+        let (tone, paused) = if is_paused { (Tone::Warn, ", paused") } else { (Tone::Plain, "") };
+        let name = if name.is_empty() { "(others)" } else { name };
+        let (oldest, flow) = (oldest + paused, flow.cells());
+        let cells = [name].into_iter().chain(counts.iter().map(String::as_str)).chain([oldest.as_str()]);
+        table.row(tone, &cells.chain(flow.iter().map(String::as_str)).collect::<Vec<_>>());
     }
-    let table = if queues.is_empty() { String::new() } else { format!("\n{}", table.lines(&screen.look, 2)) };
+    Flow::TITLES.iter().filter(|_| without).for_each(|title| table.without(title));
+    let table = if flows.is_empty() { String::new() } else { format!("\n{}", table.lines(&screen.look, 2)) };
     screen.out(&(out + &table))
 }
 
@@ -320,12 +351,12 @@ pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failur
 }
 
 pub(crate) async fn queues(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
-    const TITLES: [&str; 6] = ["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">RETRYING", "PAUSED"];
-    let nothing = "No queue has jobs that wait or run, and none is paused.\n";
+    const TITLES: [&str; 6] = ["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "PAUSED"];
+    let nothing = "No queue has unfinished jobs or dead letters, and none is paused.\n";
     screen.list(&admin.queues().await?, nothing, &TITLES, |table, it| {
-        let [ready, running, scheduled, retrying] = [it.ready, it.running, it.scheduled, it.retrying].map(thousands);
+        let [ready, running, scheduled, dead] = [it.ready, it.running, it.scheduled, it.dead].map(count);
         let (tone, paused) = it.paused_at.map_or((Tone::Plain, "-".into()), |at| (Tone::Warn, screen.look.time(at)));
-        table.row(tone, &[&it.queue, &ready, &running, &scheduled, &retrying, &paused]);
+        table.row(tone, &[&it.queue, &ready, &running, &scheduled, &dead, &paused]);
     })
 }
 

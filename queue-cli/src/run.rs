@@ -90,7 +90,7 @@ pub(crate) async fn doctor(db: &Database, screen: &Screen) -> Result<(), Failure
     found.extend(or_fine(findings::lost(&world), "No worker is lost."));
     found.extend(or_fine(findings::late(&world), "No job has waited for a minute."));
     // those too that are empty
-    let paused = db.admin.queues().await?.into_iter().filter_map(|it| Some((it.paused_at?, it.queue)));
+    let paused = world.queues().into_iter().filter_map(|it| Some((it.paused_at?, it.queue)));
     let paused = paused.map(|(at, queue)| {
         let message = format!("The queue `{queue}` was paused {}.", screen.look.time(at));
         Finding::new(Severity::Warning, message, format!("queue resume {}", quoted(&queue)))

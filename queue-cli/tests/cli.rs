@@ -157,6 +157,22 @@ async fn every_command_on(engine: Engine) {
     let json = run(url, "status --json").json();
     assert_eq!((json[0]["queues"][0]["queue"].as_str(), json[0]["workers"]["alive"].as_u64()), (Some("mail"), Some(0)));
     assert_eq!(json[0]["findings"][0]["severity"], "error");
+    // the minute in which the worker ended is over
+    let over = match db.engine() {
+        Engine::Sqlite => "UPDATE queue_tallies SET began_at = began_at - 60000 WHERE span = 60",
+        _ => "UPDATE queue_tallies SET began_at = began_at - INTERVAL '1' MINUTE WHERE span = 60",
+    };
+    with_pool!(db, pool => {
+        sqlx::query(over).execute(pool).await.expect("tallies");
+    });
+    let status = run(url, "status");
+    let mail = status.out.lines().find(|line| line.trim_start().starts_with("mail")).expect("a queue");
+    assert!(mail.contains("  0.6  ") && mail.contains("  0.4  "), "{}", status.all());
+    status.says(0, &["OLDEST", "PER MIN  FAILED/MIN", "MAX WAIT"], &[]);
+    let json = run(url, "status --json").json();
+    let mail = &json[0]["queues"][0];
+    assert_eq!((mail["per_minute"].as_f64(), mail["failed_per_minute"].as_f64()), (Some(0.6), Some(0.4)));
+    assert!(mail["wait_mean_s"].as_f64() <= mail["wait_longest_s"].as_f64() && mail["wait_mean_s"].is_f64(), "{mail}");
     let list = run(url, "list state:dead kind:send_email queue:mail attempt:>0 since:1h");
     list.says(0, &["ID  TRY  WHEN", "connection refused (smtp.example.org:587)\n"], &[]);
     assert_eq!(list.out.lines().count(), 3, "{}", list.all());

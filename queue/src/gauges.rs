@@ -1,11 +1,12 @@
 //! Gauges: what waits, runs and is dead at this moment, and the page on which Prometheus reads them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write};
 use std::ops::AddAssign;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 /// What waits, runs and is dead. See [`Admin::gauges`](crate::admin::Admin::gauges).
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Gauges {
     /// One for each kind and queue that has unfinished jobs or dead letters, in this order.
     pub depths: Vec<Depth>,
+    /// The paused queues, those too that are empty.
+    pub paused: Vec<Paused>,
     /// How many workers are alive.
     pub workers: u64,
     /// False if there are more kinds and queues than were looked at, or more running jobs.
@@ -46,6 +49,43 @@ impl Depth {
     pub(crate) fn new(kind: &str, queue: &str) -> Self {
         let (kind, queue, none) = (kind.to_owned(), queue.to_owned(), Count::exactly(0));
         Self { kind, queue, ready: none, scheduled: none, running: none, dead: none, oldest_due: None, paused: false }
+    }
+}
+
+/// A paused queue. See [`Gauges`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Paused {
+    /// Its name.
+    pub queue: String,
+    /// Since when it is paused.
+    pub since: DateTime<Utc>,
+}
+
+/// The jobs of one queue. See [`Gauges::queues`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct QueueInfo {
+    /// Its name.
+    pub queue: String,
+    /// Since when the queue is paused. `None` if it is not.
+    pub paused_at: Option<DateTime<Utc>>,
+    /// Jobs that are not due yet.
+    pub scheduled: Count,
+    /// Jobs that are due and wait for a worker.
+    pub ready: Count,
+    /// Jobs that a worker holds.
+    pub running: Count,
+    /// Dead letters.
+    pub dead: Count,
+    /// How long ago the oldest ready job was due. Always exact. `None`: no job is ready.
+    pub oldest_due: Option<Duration>,
+}
+
+impl QueueInfo {
+    fn new(queue: &str) -> Self {
+        let (queue, none) = (queue.to_owned(), Count::exactly(0));
+        Self { queue, paused_at: None, scheduled: none, ready: none, running: none, dead: none, oldest_due: None }
     }
 }
 
@@ -182,6 +222,23 @@ impl Gauges {
         page.0
     }
 
+    /// The queues by name: those with unfinished jobs or dead letters, and those that are paused.
+    pub fn queues(&self) -> Vec<QueueInfo> {
+        let mut queues: BTreeMap<&str, QueueInfo> = BTreeMap::new();
+        for depth in &self.depths {
+            let queue = queues.entry(&depth.queue).or_insert_with(|| QueueInfo::new(&depth.queue));
+            queue.scheduled += depth.scheduled;
+            queue.ready += depth.ready;
+            queue.running += depth.running;
+            queue.dead += depth.dead;
+            queue.oldest_due = queue.oldest_due.max(depth.oldest_due);
+        }
+        for Paused { queue, since } in &self.paused {
+            queues.entry(queue).or_insert_with(|| QueueInfo::new(queue)).paused_at = Some(*since);
+        }
+        queues.into_values().collect()
+    }
+
     /// The depths as metrics show them: the first 100 pairs of kind and queue, and all others together as `other`.
     pub fn with_few_labels(&self) -> Vec<Depth> {
         let (own, others) = self.depths.split_at(self.depths.len().min(MOST_LABELS));
@@ -243,7 +300,7 @@ mod tests {
             oldest_due: Some(Duration::from_secs(n)),
             ..Depth::new("mail", &format!("q{n}"))
         });
-        let page = Gauges { depths: depths.collect(), workers: 2, complete: true }.prometheus();
+        let page = Gauges { depths: depths.collect(), paused: Vec::new(), workers: 2, complete: true }.prometheus();
         assert_eq!(page.lines().filter(|line| line.contains("state=\"ready\"")).count(), 101, "{page}");
         assert!(page.contains("queue_jobs{kind=\"other\",queue=\"other\",state=\"ready\"} 50\n"), "{page}");
         assert!(page.contains("queue_oldest_due_seconds{kind=\"other\",queue=\"other\"} 149\n"), "{page}");
@@ -263,6 +320,21 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_is_the_sum_of_its_kinds() {
+        let depth = |kind, age| Depth {
+            ready: Count::exactly(2),
+            oldest_due: Some(Duration::from_secs(age)),
+            ..Depth::new(kind, "q")
+        };
+        let (depths, since) = (vec![depth("bill", 9), depth("mail", 3)], DateTime::UNIX_EPOCH);
+        let paused = vec![Paused { queue: "empty".to_owned(), since }];
+        let queues = Gauges { depths, paused, workers: 0, complete: true }.queues();
+        let empty = QueueInfo { paused_at: Some(since), ..QueueInfo::new("empty") };
+        let (ready, oldest_due) = (Count::exactly(4), Some(Duration::from_secs(9)));
+        assert_eq!(queues, [empty, QueueInfo { ready, oldest_due, ..QueueInfo::new("q") }]);
+    }
+
+    #[test]
     fn labels_are_escaped() {
         let depth = Depth::new("a\"b\\c\nd", "q");
         assert_eq!(depth.labels(None), r#"{kind="a\"b\\c\nd",queue="q"}"#);
@@ -274,7 +346,7 @@ mod tests {
         count += Count::at_least(10_000);
         assert_eq!(count.to_string(), "10007 or more");
         let depth = Depth { ready: count, ..Depth::new("mail", "default") };
-        let page = Gauges { depths: vec![depth], workers: 0, complete: false }.prometheus();
+        let page = Gauges { depths: vec![depth], paused: Vec::new(), workers: 0, complete: false }.prometheus();
         assert!(page.contains("queue_jobs_capped{kind=\"mail\",queue=\"default\",state=\"ready\"} 1\n"), "{page}");
         assert!(page.contains("\nqueue_gauges_complete 0\n"), "{page}");
     }

@@ -128,6 +128,7 @@ mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod throughput;
 pub mod unique;
 mod why;
 mod worker;

@@ -402,7 +402,7 @@ async fn stops_at_a_pause(db: Db) {
     assert_eq!((db.state(late).await, db.job(late).await.job.attempt), (JobState::Ready, 0));
     let queues = admin.queues().await.expect("an answer");
     let mail = queues.iter().find(|info| info.queue == "mail").expect("it has a job");
-    assert!(mail.paused_at.is_some() && mail.ready == 1, "{mail:?}");
+    assert!(mail.paused_at.is_some() && mail.ready.jobs == 1, "{mail:?}");
     admin.resume("mail").await.expect("resumed");
     db.reaches(late, JobState::Completed).await;
     for worker in workers {

@@ -163,6 +163,7 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     // last
     eventually("all are over", async || (db.counts().await == (0, 12, 4)).then_some(())).await;
     worker.stop().await;
+    assert!(db.count("queue_tallies WHERE outcome = 'dead'").await > 0, "the last write of the worker");
     // history is removed
     let worker = jobs::with_states(account.pool.worker(), &db.probe, &account.pool);
     let worker = db.start(worker.retention(Duration::from_millis(500)));
@@ -172,6 +173,8 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     // what the sweep of keys does
     account.can("DELETE FROM queue_unique_keys WHERE job_id IN (SELECT job_id FROM queue_unique_jobs)").await;
     account.can("DELETE FROM queue_unique_jobs").await;
+    // and of old tallies
+    account.can("DELETE FROM queue_tallies WHERE span = 60").await;
 
     account.cannot(&SCHEMA).await;
     account
@@ -207,6 +210,7 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     assert_eq!(admin.job(dead).await.expect("an answer").expect("a job").attempts.len(), 1);
     assert!(admin.workers().await.expect("workers").len() == 1 && !admin.stats().await.expect("counts").is_empty());
     admin.gauges().await.expect("gauges");
+    assert!(!admin.throughput(Duration::from_secs(600)).await.expect("tallies").tallies.is_empty());
     admin.edit_args(dead, &json!({"label": "x", "steps": []})).await.expect("edited");
     admin.send_back(dead).await.expect("sent back");
     admin.edit_args(dead, &json!({"label": "y", "steps": []})).await.expect("edited");
@@ -230,6 +234,7 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     account
         .cannot(&[
             "DELETE FROM queue_workers",
+            "DELETE FROM queue_tallies",
             "UPDATE queue_heartbeats SET worker_id = 0",
             "UPDATE queue_migrations SET version = 9",
         ])
@@ -363,12 +368,14 @@ async fn a_reader_looks_and_no_more(db: Db) {
         "queue_migrations",
         "queue_unique_keys",
         "queue_unique_jobs",
+        "queue_tallies",
     ];
     for table in tables.into_iter().chain(["queue_all", "queue_stats"]) {
         account.can(&format!("SELECT * FROM {table}")).await;
     }
     account.pool.admin().jobs(&Filter::new()).await.expect("a page");
     assert_eq!(account.pool.admin().gauges().await.expect("gauges").depths[0].ready.jobs, 1);
+    account.pool.admin().throughput(Duration::from_secs(600)).await.expect("tallies");
     let id = db.enqueue(Note::new("b").unique_key("k")).await;
     let detail = account.pool.admin().job(id).await.expect("an answer").expect("a job");
     assert_eq!(detail.unique_key.as_deref(), Some("k"));

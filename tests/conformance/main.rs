@@ -58,6 +58,7 @@ mod settings;
 mod shutdown;
 mod sources;
 mod start;
+mod tallies;
 mod testing;
 mod unique;
 mod unrecordable;

@@ -776,6 +776,7 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
         "queue_paused",
         "queue_unique_keys",
         "queue_unique_jobs",
+        "queue_tallies",
     ];
     for table in tables {
         db.sql(format!("DELETE FROM {table}")).await;

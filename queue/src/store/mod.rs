@@ -42,9 +42,10 @@ use crate::store::operations::{Change, Refused, Saved};
 use crate::store::schedules::{Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
     Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewJob, NewWorker, Reach, Refusal, Rescued, Scope, Share,
-    Start, Unwritten, WorkerId,
+    Start, TallyRow, Unwritten, WorkerId,
 };
-use crate::store::view::{Filter, JobDetail, JobRow, Page, QueueInfo, Stat, Walked, WorkerInfo};
+use crate::store::view::{Filter, JobDetail, JobRow, Page, Stat, Walked, WorkerInfo};
+use crate::throughput::Throughput;
 use crate::unique::Enqueued;
 use crate::why::Facts;
 
@@ -238,6 +239,12 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// Goes on with an operation of the administration whose program was not heard of for so long. Without one, and if
     /// asked to, it removes old records.
     async fn go_on(&self, silent: Duration, purges: bool) -> Result<(), Error>;
+
+    /// Adds to the tallies of this minute and of this hour, which all workers share.
+    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error>;
+
+    /// Removes old tallies.
+    async fn purge_tallies(&self) -> Result<(), Error>;
 }
 
 /// Everything that [`crate::testing`] asks of a database.
@@ -286,8 +293,8 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
     /// Whether a job of this kind has taken a key.
     async fn has_keys(&self, kind: &str) -> Result<bool, Error>;
 
-    /// Every queue that has waiting or running jobs or is paused.
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
+    /// See [`crate::admin::Admin::throughput`].
+    async fn throughput(&self, since: Duration) -> Result<Throughput, Error>;
 
     /// Live workers, and those that ended within the retention.
     async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;

@@ -107,24 +107,6 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-/// A queue. See [`Admin::queues`](crate::admin::Admin::queues).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct QueueInfo {
-    /// Its name.
-    pub queue: String,
-    /// Since when the queue is paused. `None` if it is not.
-    pub paused_at: Option<DateTime<Utc>>,
-    /// Jobs that are not due yet.
-    pub scheduled: u64,
-    /// Jobs that are due and wait for a worker.
-    pub ready: u64,
-    /// Jobs that a worker holds.
-    pub running: u64,
-    /// Scheduled and ready jobs whose last attempt failed. See [`JobRow::retrying`].
-    pub retrying: u64,
-}
-
 /// A worker process. See [`Admin::workers`](crate::admin::Admin::workers).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -301,6 +301,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// For tests: what started and ended is written after so long at most. The default is 10 s.
+    #[doc(hidden)]
+    pub fn tally_every(mut self, pause: Duration) -> Self {
+        self.timing.tallies = pause;
+        self
+    }
+
     /// Whether the log lines of failed jobs carry the error, with its causes. The default is `true`. Set it to `false`
     /// if errors may contain private data. Arguments and results are never logged. The database always keeps the
     /// errors.

@@ -24,6 +24,7 @@ use crate::worker::duties::rescue::Rescue;
 use crate::worker::duties::retention::{KeySweep, Retention};
 #[cfg(feature = "schedules")]
 use crate::worker::duties::schedules::{Schedules, TickRetention};
+use crate::worker::duties::tallies;
 use crate::worker::lease::heartbeat;
 use crate::worker::notices::look_at;
 use crate::worker::run::StartRequest;
@@ -110,6 +111,7 @@ impl Run {
         tasks.spawn(duties::run(shared.clone(), Retention::new(shared.config.env.timing.retention)));
         tasks.spawn(duties::run(shared.clone(), KeySweep::new()));
         tasks.spawn(duties::run(shared.clone(), Operations::new(shared.config.env.timing.lease)));
+        tasks.spawn(duties::run(shared.clone(), tallies::Writing::new(shared.config.env.timing.tallies)));
         #[cfg(feature = "schedules")]
         {
             let (store, declared) = (shared.config.store.schedules(), shared.config.schedules.clone());
@@ -173,7 +175,7 @@ impl Run {
                 Some(began) => End::released(held.hold(), micros(began.elapsed())),
                 None => End::unstarted(held.hold()),
             };
-            shared.recorder.record(held.worker, ended);
+            shared.recorder.record(held.worker, held.tally.get().copied(), ended);
         }
     }
 
@@ -192,6 +194,7 @@ impl Run {
                 return false;
             }
             recorded(&shared).await;
+            tallies::write_last(&shared).await;
             true
         });
         let told = told.await.unwrap_or(false);

@@ -86,7 +86,7 @@ impl Shared {
     /// Gives jobs back that have not started. Returns how many.
     pub(crate) fn release(&self, unstarted: Vec<(Claimed, WorkerId)>) -> usize {
         for (job, worker) in &unstarted {
-            self.recorder.record(*worker, End::unstarted(job.hold()));
+            self.recorder.record(*worker, None, End::unstarted(job.hold()));
         }
         unstarted.len()
     }

@@ -22,7 +22,7 @@ use crate::store::engine::statement::topics::ScheduleStatements;
 use crate::store::engine::statement::topics::TestStatements;
 use crate::store::engine::statement::topics::{
     AdminStatements, AttemptStatements, GaugeStatements, LeaseStatements, OperationStatements, RetentionStatements,
-    SchemaStatements, SessionStatements, UniqueStatements,
+    SchemaStatements, SessionStatements, TallyStatements, UniqueStatements,
 };
 use crate::store::engine::unique::dialect::UniqueDialect;
 use crate::store::values::{Ask, Claimed, End, Lane, LaneHead, NewJob, Reach, Share, Whose, WorkerId};
@@ -50,6 +50,7 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     const ADMIN: AdminStatements;
     const GAUGES: GaugeStatements;
     const OPERATIONS: OperationStatements;
+    const TALLIES: TallyStatements;
     const UNIQUE: UniqueStatements;
     #[cfg(feature = "schedules")]
     const SCHEDULES: ScheduleStatements;
@@ -135,6 +136,8 @@ macro_rules! topics {
             $crate::store::engine::statement::topics::GaugeStatements::of(topic!($engine, "gauges"));
         const OPERATIONS: $crate::store::engine::statement::topics::OperationStatements =
             $crate::store::engine::statement::topics::OperationStatements::of(topic!($engine, "operations"));
+        const TALLIES: $crate::store::engine::statement::topics::TallyStatements =
+            $crate::store::engine::statement::topics::TallyStatements::of(topic!($engine, "tallies"));
         const UNIQUE: $crate::store::engine::statement::topics::UniqueStatements =
             $crate::store::engine::statement::topics::UniqueStatements::of(topic!($engine, "unique"));
         #[cfg(feature = "schedules")]

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::gauges::{Count, Depth, Gauges};
+use crate::gauges::{Count, Depth, Gauges, Paused};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, json, rows};
+use crate::store::engine::inspect::at;
 
 /// The most lanes that are looked at, as the statements say, too.
 const MOST_LANES: usize = 2_000;
@@ -62,13 +63,15 @@ pub(crate) async fn read<DB: Dialect>(conn: &mut DB::Connection) -> Result<Gauge
     for (lane, count) in count_dead::<DB>(conn, &dead).await? {
         depths.of(&lane.kind, &lane.queue).dead += count;
     }
+    let mut paused = Vec::new();
     for row in rows::<DB>(conn, DB::GAUGES.paused, &[]).await? {
-        let queue = row.text(0)?;
+        let (queue, since) = (row.text(0)?, at(&row, 1)?);
         depths.0.iter_mut().filter(|((_, of), _)| *of == queue).for_each(|(_, depth)| depth.paused = true);
+        paused.push(Paused { queue, since });
     }
     let alive = rows::<DB>(conn, DB::GAUGES.alive, &[]).await?;
     let workers = alive.first().map_or(Ok(0), |row| row.int(0))?.max(0).cast_unsigned();
-    Ok(Gauges { depths: depths.0.into_values().collect(), workers, complete })
+    Ok(Gauges { depths: depths.0.into_values().collect(), paused, workers, complete })
 }
 
 /// By kind and queue.

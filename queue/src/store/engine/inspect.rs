@@ -17,10 +17,9 @@ use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, MOST_ARGS, read, rows};
-use crate::store::engine::gauges;
-use crate::store::view::{
-    Among, Attempt, Filter, JobDetail, JobRow, MAX_PAGE, Page, QueueInfo, Stat, Walked, WorkerInfo,
-};
+use crate::store::engine::{gauges, tallies};
+use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, MAX_PAGE, Page, Stat, Walked, WorkerInfo};
+use crate::throughput::Throughput;
 use crate::why::Facts;
 
 #[async_trait]
@@ -120,11 +119,8 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
         Ok(!self.read(Via::Pool, doing, DB::UNIQUE.has_keys, &binds, |row| row.int(0)).await?.is_empty())
     }
 
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        let doing = "cannot list the queues";
-        let mut queues = self.read_within(COUNT_LIMIT, Via::Pool, doing, DB::ADMIN.queues, &[], read_queue).await?;
-        queues.sort_by(|a, b| a.queue.cmp(&b.queue));
-        Ok(queues)
+    async fn throughput(&self, since: Duration) -> Result<Throughput, Error> {
+        tallies::read(self, since).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
@@ -352,17 +348,6 @@ async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Opt
     }))
 }
 
-fn read_queue(row: &impl Cells) -> Result<QueueInfo, sqlx::Error> {
-    Ok(QueueInfo {
-        queue: row.text(0)?,
-        paused_at: row.maybe_int(1)?.map(time),
-        scheduled: row.int(2)?.max(0).cast_unsigned(),
-        ready: row.int(3)?.max(0).cast_unsigned(),
-        running: row.int(4)?.max(0).cast_unsigned(),
-        retrying: row.int(5)?.max(0).cast_unsigned(),
-    })
-}
-
 fn read_worker(row: &impl Cells) -> Result<WorkerInfo, sqlx::Error> {
     Ok(WorkerInfo {
         id: row.int(0)?,
@@ -417,7 +402,7 @@ pub(crate) fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx:
     crate::store::engine::statement::read::time(row, column).map(time)
 }
 
-fn time(micros: i64) -> DateTime<Utc> {
+pub(super) fn time(micros: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(micros.clamp(YEAR_1, END_OF_9999)).unwrap_or(DateTime::UNIX_EPOCH)
 }
 

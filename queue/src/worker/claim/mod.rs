@@ -183,7 +183,7 @@ fn hand_over(shared: &Arc<Shared>, worker: WorkerId, jobs: Vec<Claimed>) {
         }
         None => {
             // the scope holds only served queues: this row's queue changed during the claim
-            shared.recorder.record(worker, End::unstarted(job.hold()));
+            shared.recorder.record(worker, None, End::unstarted(job.hold()));
             None
         }
     };

@@ -98,13 +98,13 @@ pub(crate) async fn release_all(shared: &Shared) -> Result<(), Error> {
 
 fn release(shared: &Shared, worker: WorkerId, hold: Hold) {
     shared.tell(Event::ClaimLost { id: hold.id });
-    shared.recorder.record(worker, End::unstarted(hold));
+    shared.recorder.record(worker, None, End::unstarted(hold));
 }
 
 /// The jobs in this worker's hands, read in the order in which they pass through them.
 fn in_hand(shared: &Shared) -> HashSet<(i64, i32)> {
     let mut known: HashSet<(i64, i32)> = shared.work.slots.keys().into_iter().collect();
     known.extend(shared.work.held().keys().copied());
-    known.extend(shared.recorder.keys().iter().copied());
+    known.extend(shared.recorder.keys().keys().copied());
     known
 }

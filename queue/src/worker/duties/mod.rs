@@ -8,6 +8,7 @@ pub(crate) mod rescue;
 pub(crate) mod retention;
 #[cfg(feature = "schedules")]
 pub(crate) mod schedules;
+pub(crate) mod tallies;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ use crate::registry::{JobDefinition, Running};
 use crate::store::engine::driver::refused_by_sqlstate;
 use crate::store::values::{
     Ask, Claimed, Destination, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued, Scope, Share,
-    WorkerId,
+    TallyRow, WorkerId,
 };
 use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Trouble, Upkeep};
 use crate::worker::config::Config;
@@ -50,6 +50,8 @@ pub(super) enum Asked {
     Requeue(Vec<i64>),
     Bury(Vec<i64>),
     SweepKeys(bool),
+    Tallies(Vec<TallyRow>),
+    PurgeTallies,
 }
 
 /// How it answers.
@@ -120,7 +122,7 @@ impl MadeUp {
         asked
             .iter()
             .map(|(_, asked)| asked.clone())
-            .filter(|asked| !matches!(asked, Asked::Heartbeat(_) | Asked::SweepKeys(_)))
+            .filter(|asked| !matches!(asked, Asked::Heartbeat(_) | Asked::SweepKeys(_) | Asked::Tallies(_)))
             .collect()
     }
 
@@ -450,6 +452,14 @@ impl Upkeep for MadeUp {
 
     async fn go_on(&self, _silent: Duration, _purges: bool) -> Result<(), Error> {
         Ok(())
+    }
+
+    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error> {
+        self.answer(Asked::Tallies(rows.to_vec())).await
+    }
+
+    async fn purge_tallies(&self) -> Result<(), Error> {
+        self.answer(Asked::PurgeTallies).await
     }
 
     async fn delete(&self, _: &[i64], _: Option<crate::JobState>) -> Result<Vec<i64>, Error> {

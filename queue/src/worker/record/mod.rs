@@ -7,13 +7,16 @@
 
 pub(crate) mod recorder;
 pub(crate) mod refused;
+pub(crate) mod tally;
 
 use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::sync::mpsc;
 
+use crate::limits::micros;
 use crate::store::values::{End, Hold, WorkerId};
+use crate::throughput::TallyOutcome;
 use crate::worker::notices::until;
 use crate::worker::record::recorder::{BACKLOG, BATCH};
 use crate::worker::record::refused::{Aside, answered, destination};
@@ -96,12 +99,16 @@ pub(super) async fn settle(shared: &Shared, worker: WorkerId, batch: Vec<Ended>)
         let key = attempt.job.hold().key();
         // a read that failed says nothing: the fence refuses the end of a job that is gone
         let is_held = held.as_ref().map_or(true, |held| held.contains(&key.0));
-        match attempt.settle(raw, is_held) {
-            Settled::Ended(end) => ends.push(end),
-            Settled::Completed { .. } | Settled::Lost => {
-                shared.recorder.written(worker, std::iter::once(key));
+        let ran_us = micros(attempt.ran());
+        let completed = match attempt.settle(raw, is_held) {
+            Settled::Ended(end) => {
+                ends.push(end);
+                continue;
             }
-        }
+            Settled::Completed { .. } => Some((TallyOutcome::Completed, ran_us)),
+            Settled::Lost => None,
+        };
+        shared.recorder.written(worker, std::iter::once((key, completed)));
     }
     ends
 }

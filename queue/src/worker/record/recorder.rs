@@ -1,12 +1,14 @@
-//! The ends that are still to be written, and the claims whose jobs have all ended.
+//! The ends that are still to be written, what is counted of them, and the claims whose jobs have all ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::mpsc;
 
 use crate::store::values::{Claimed, WorkerId};
+use crate::throughput::TallyOutcome;
 use crate::worker::notices::lock;
+use crate::worker::record::tally::{Place, Tallies};
 use crate::worker::run::attempt::Ended;
 
 /// Ends recorded in one transaction.
@@ -20,8 +22,11 @@ type JobKey = (i64, i32);
 /// The channel to the recording loop.
 pub(crate) struct Recorder {
     ended: mpsc::UnboundedSender<(WorkerId, Ended)>,
-    /// Ends that were handed over and are not written yet, by job and fence.
-    unrecorded: Mutex<HashSet<JobKey>>,
+    /// Ends that were handed over and are not written yet, by job and fence, and where each is counted. None: its
+    /// attempt never started.
+    unrecorded: Mutex<HashMap<JobKey, Option<Place>>>,
+    /// What started, and what ended as the database has it.
+    pub(crate) tallies: Tallies,
     /// Claims are noted here; heartbeats settle them.
     pub(crate) claims: ClaimRecords,
 }
@@ -29,13 +34,14 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<(WorkerId, Ended)>) {
         let (ended, receiver) = mpsc::unbounded_channel();
-        (Self { ended, unrecorded: Mutex::default(), claims: ClaimRecords::default() }, receiver)
+        let (unrecorded, tallies, claims) = Default::default();
+        (Self { ended, unrecorded, tallies, claims }, receiver)
     }
 
-    /// Hands an end over. Never waits.
-    pub(crate) fn record(&self, worker: WorkerId, ended: impl Into<Ended>) {
+    /// Hands an end over, to be counted at this place. Never waits.
+    pub(crate) fn record(&self, worker: WorkerId, place: Option<Place>, ended: impl Into<Ended>) {
         let ended = ended.into();
-        self.keys().insert(ended.hold().key());
+        self.keys().insert(ended.hold().key(), place);
         // the loop outlives everything that records: a closed channel means that the run was dropped
         let _ = self.ended.send((worker, ended));
     }
@@ -44,17 +50,25 @@ impl Recorder {
         self.keys().len()
     }
 
-    /// Nothing is to be written of these any more.
-    pub(crate) fn written(&self, worker: WorkerId, keys: impl Iterator<Item = JobKey> + Clone) {
-        self.claims.ended(worker, keys.clone());
-        let mut unrecorded = self.keys();
-        for key in keys {
-            unrecorded.remove(&key);
+    /// Nothing is to be written of these any more. Each comes with what the database has accepted of it: as what it
+    /// counts, and for how many microseconds it ran.
+    pub(crate) fn written(
+        &self,
+        worker: WorkerId,
+        ends: impl Iterator<Item = (JobKey, Option<(TallyOutcome, i64)>)> + Clone,
+    ) {
+        self.claims.ended(worker, ends.clone().map(|(key, _)| key));
+        // counted before it is gone: a worker that has nothing to write any more writes its last tallies
+        let (mut unrecorded, mut sheet) = (self.keys(), self.tallies.sheet());
+        for (key, accepted) in ends {
+            if let (Some(Some(place)), Some((outcome, ran_us))) = (unrecorded.remove(&key), accepted) {
+                sheet.add(place, outcome, ran_us);
+            }
         }
     }
 
     /// Jobs and fences whose ends are not written yet.
-    pub(crate) fn keys(&self) -> MutexGuard<'_, HashSet<JobKey>> {
+    pub(crate) fn keys(&self) -> MutexGuard<'_, HashMap<JobKey, Option<Place>>> {
         lock(&self.unrecorded)
     }
 }

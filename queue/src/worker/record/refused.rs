@@ -12,6 +12,7 @@ use crate::store::Trouble;
 use crate::store::values::{AttemptOutcome, Destination, End, WorkerId};
 use crate::telemetry::Event;
 use crate::worker::lease::health::Failures;
+use crate::worker::record::tally::counted;
 use crate::worker::shared::Shared;
 
 /// Bytes of results and error texts in one transaction. By default, every server accepts more than this in one
@@ -210,12 +211,12 @@ async fn clear(shared: &Shared, end: &End) {
 /// Writes a batch. Error: the database refuses it.
 async fn write(shared: &Shared, worker: WorkerId, batch: &[End]) -> Result<(), Error> {
     let accepted = answered(shared, true, || shared.config.store.end(worker, batch)).await?;
-    shared.recorder.written(worker, batch.iter().map(|end| end.hold.key()));
-    if accepted.len() < batch.len() {
-        let accepted: HashSet<i64> = accepted.into_iter().collect();
-        for end in batch.iter().filter(|end| !accepted.contains(&end.hold.id)) {
-            shared.tell(Event::JobRefused { id: end.hold.id });
-        }
+    let accepted: Option<HashSet<i64>> = (accepted.len() < batch.len()).then(|| accepted.into_iter().collect());
+    let is_accepted = |end: &End| accepted.as_ref().is_none_or(|accepted| accepted.contains(&end.hold.id));
+    let how = |end: &End| counted(end).filter(|_| is_accepted(end)).map(|outcome| (outcome, end.ran_us));
+    shared.recorder.written(worker, batch.iter().map(|end| (end.hold.key(), how(end))));
+    for end in batch.iter().filter(|end| !is_accepted(end)) {
+        shared.tell(Event::JobRefused { id: end.hold.id });
     }
     if batch.iter().any(|end| matches!(end.to, Destination::Requeue { .. })) {
         // the claim loop finds out when they are due

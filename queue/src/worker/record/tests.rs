@@ -32,13 +32,13 @@ impl Scene {
 
     fn finish(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            self.shared.recorder.record(1, finish_with(id, None));
+            self.shared.recorder.record(1, None, finish_with(id, None));
         }
     }
 
     fn bury(&self, ids: impl IntoIterator<Item = i64>) {
         for id in ids {
-            self.shared.recorder.record(1, buried(Hold { id, fence: 1 }, "no"));
+            self.shared.recorder.record(1, None, buried(Hold { id, fence: 1 }, "no"));
         }
     }
 
@@ -59,7 +59,7 @@ impl Scene {
     }
 
     fn left_over(&self) -> Vec<i64> {
-        let mut ids: Vec<i64> = self.shared.recorder.keys().iter().map(|(id, _)| *id).collect();
+        let mut ids: Vec<i64> = self.shared.recorder.keys().keys().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids
     }
@@ -229,7 +229,7 @@ async fn an_end_that_breaks_its_connection_is_no_outage() {
             sleep(Duration::from_millis(50)).await;
         }
     });
-    scene.shared.recorder.record(1, finish_with(5, Some("1".repeat(2_000))));
+    scene.shared.recorder.record(1, None, finish_with(5, Some("1".repeat(2_000))));
     scene.finish((1..=4).chain(6..=1_000));
     let took = scene.left(1).await;
     assert!(took < Duration::from_secs(3), "{took:?}: others waited");
@@ -285,7 +285,7 @@ impl Scene {
             let (env, definition) = (self.shared.config.env.clone(), self.shared.config.jobs["k"].clone());
             let job = Claimed { max_retries: 0, ..job("q", id) };
             let attempt = Attempt::new(env, job, definition, AttemptRow::Of(1));
-            self.shared.recorder.record(1, Ended::Unsettled(attempt, Raw::Returned(Ok(None))));
+            self.shared.recorder.record(1, None, Ended::Unsettled(attempt, Raw::Returned(Ok(None))));
         }
     }
 }

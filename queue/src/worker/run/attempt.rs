@@ -35,6 +35,8 @@ pub(crate) struct Timing {
     pub(crate) retention: Duration,
     /// For how long arguments that do not decode are tried again.
     pub(crate) decode_grace: Duration,
+    /// The longest pause between two writes of tallies.
+    pub(crate) tallies: Duration,
 }
 
 impl Default for Timing {
@@ -46,6 +48,7 @@ impl Default for Timing {
             cancel_grace: Duration::from_secs(5),
             retention: Duration::from_secs(7 * 24 * 60 * 60),
             decode_grace: Duration::from_secs(60 * 60),
+            tallies: Duration::from_secs(10),
         }
     }
 }

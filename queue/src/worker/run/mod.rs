@@ -10,7 +10,7 @@ pub(crate) mod verdict;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::store::values::{Hold, Start, WorkerId};
 use crate::worker::config::Config;
 use crate::worker::notices::lock;
+use crate::worker::record::tally::Place;
 use crate::worker::run::attempt::Attempt;
 use crate::worker::run::ending::Stop;
 use crate::worker::run::isolation::{Admission, Isolation};
@@ -35,12 +36,14 @@ pub(crate) struct Held {
     pub(crate) slots: usize,
     /// The database knows that the attempt has begun.
     pub(crate) noted: AtomicBool,
+    /// Where its end is counted. Empty: it has not started.
+    pub(crate) tally: OnceLock<Place>,
     place: Mutex<Option<Admission>>,
 }
 
 impl Held {
     pub(crate) fn new(attempt: Arc<Attempt>, worker: WorkerId, slots: usize) -> Self {
-        Self { attempt, worker, slots, noted: AtomicBool::new(false), place: Mutex::default() }
+        Self { attempt, worker, slots, noted: AtomicBool::new(false), tally: OnceLock::new(), place: Mutex::default() }
     }
 
     pub(crate) fn hold(&self) -> Hold {

@@ -81,7 +81,7 @@ impl Shared {
                 if ended.is_misfit() {
                     self.notices.set_misfit(&held.attempt.job.lane.kind);
                 }
-                self.recorder.record(worker, ended);
+                self.recorder.record(worker, held.tally.get().copied(), ended);
             }
             tokio::task::coop::consume_budget().await;
         }
@@ -92,7 +92,7 @@ impl Shared {
         let hold = job.hold();
         let Some(definition) = self.config.jobs.get(&*job.lane.kind).cloned() else {
             // the scope holds only known kinds: this row's kind changed during the claim
-            self.recorder.record(worker, End::unstarted(hold));
+            self.recorder.record(worker, None, End::unstarted(hold));
             return None;
         };
         let attempt = Attempt::new(self.config.env.clone(), job, definition, AttemptRow::Of(worker));
@@ -190,10 +190,12 @@ impl Shared {
     /// Decodes, calls and judges; see [`Attempt::run`].
     async fn run(&self, held: &Held, long_args: Option<LongArgs>, turn: Turn<'_>) -> Option<Ended> {
         held.attempt.begin();
+        let Attempt { job, definition, .. } = &*held.attempt;
+        let waited = self.clock.since(job.run_at);
+        let _ = held.tally.set(self.recorder.tallies.started(&job.lane, waited));
         if self.config.env.observers.any() {
-            let Attempt { job, definition, .. } = &*held.attempt;
             let promise = self.config.start_within.get(&*job.lane.queue).copied().or(definition.start_within);
-            self.tell(Event::JobStarted { job, waited: self.clock.since(job.run_at), promise });
+            self.tell(Event::JobStarted { job, waited, promise });
         }
         let since_enqueue = self.clock.since(held.attempt.job.enqueued_at.timestamp_micros());
         if !held.noted.load(Ordering::Relaxed) {
@@ -240,7 +242,7 @@ impl Shared {
         }
         drop(held.place().take());
         self.tell(Event::JobLeftBehind { job: &held.attempt.job });
-        self.recorder.record(held.worker, end);
+        self.recorder.record(held.worker, held.tally.get().copied(), end);
         self.work.slots.replace(held.slots);
         self.start_slots();
         self.notices.room.notify_one();

@@ -21,8 +21,11 @@ use crate::store::engine::driver::{Cells, execute, ids, json, rows};
 use crate::store::engine::jobs::ends::{Batch, clean, forget, is_recorded, listed};
 use crate::store::engine::operations;
 use crate::store::engine::statement::When;
+use crate::store::engine::tallies;
 use crate::store::engine::unique::keys;
-use crate::store::values::{Ask, Claimed, Destination, End, Found, Hold, Lane, Reach, Scope, Share, Start, WorkerId};
+use crate::store::values::{
+    Ask, Claimed, Destination, End, Found, Hold, Lane, Reach, Scope, Share, Start, TallyRow, WorkerId,
+};
 use crate::store::{Jobs, Upkeep};
 
 /// The time limit of a discovery that keeps nobody waiting.
@@ -276,5 +279,13 @@ impl<DB: Dialect> Upkeep for SqlStore<DB> {
             None if purges => operations::purge(self, micros(KEPT)).await,
             None => Ok(()),
         }
+    }
+
+    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error> {
+        tallies::add(self, rows).await
+    }
+
+    async fn purge_tallies(&self) -> Result<(), Error> {
+        tallies::purge(self).await
     }
 }

@@ -34,9 +34,6 @@ SELECT 1 FROM queue_unique_keys WHERE kind = $1 LIMIT 1
 -- Ends the time of a key.
 UPDATE queue_unique_keys SET free_at = NULL WHERE kind = $1 AND unique_key = $2 AND job_id <> 0
 
--- name: paused
-SELECT queue FROM queue_paused
-
 -- name: refusals
 -- $1: the operation, $2: after this job, $3: those with this reason alone, $4: the most rows
 SELECT job_id, reason FROM queue_refusals

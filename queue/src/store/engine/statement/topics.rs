@@ -164,8 +164,6 @@ statements! {
     AdminStatements {
         /// Rows of kind, queue, state, count, oldest, number of retrying jobs.
         stats: sql,
-        /// Rows of queue, pause, and the numbers of scheduled, ready, running and retrying jobs.
-        queues: sql,
         /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
         workers: sql,
         /// Binds: id, the most rows of each table and of all. One row: the last id (NULL: there is none), the number of
@@ -223,7 +221,20 @@ statements! {
         dead_lanes: sql,
         dead: sql,
         alive: sql,
-        paused: shared,
+        paused: sql,
+    }
+}
+
+statements! {
+    /// What [`tallies`](crate::store::engine::tallies) writes and reads.
+    TallyStatements {
+        /// Binds: a list of [`TallyRow`](crate::store::values::TallyRow). Adds to the rows of this minute and hour.
+        add: sql,
+        /// Binds: seconds of a row, keep, the most rows. Removes older ones.
+        purge: sql,
+        /// Binds: seconds of a row, how far back, the most rows. Rows of now, time, queue, kind, outcome, attempts,
+        /// total, longest, the newest first. One row, with the time now alone, if there are none.
+        read: sql,
     }
 }
 

@@ -82,3 +82,7 @@ FROM (SELECT t.* FROM JSON_TABLE($1, '$[*]' COLUMNS (
 -- The number of live workers.
 SELECT COUNT(*) FROM queue_workers AS w STRAIGHT_JOIN queue_heartbeats AS b ON b.worker_id = w.id
 WHERE w.stopped_at IS NULL AND b.expires_at > UTC_TIMESTAMP(6)
+
+-- name: paused
+-- The paused queues, those too that are empty.
+SELECT queue, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', paused_at) FROM queue_paused ORDER BY queue

@@ -77,3 +77,7 @@ SELECT count(*) FROM queue_workers AS w
 WHERE w.stopped_at IS NULL
   AND (SELECT b.expires_at FROM queue_heartbeats AS b WHERE b.worker_id = w.id
        ORDER BY b.heartbeat_at DESC LIMIT 1) > now()
+
+-- name: paused
+-- The paused queues, those too that are empty.
+SELECT queue, paused_at FROM queue_paused ORDER BY queue

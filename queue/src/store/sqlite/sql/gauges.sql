@@ -94,3 +94,7 @@ FROM l
 -- The number of live workers.
 SELECT count(*) FROM queue_workers AS w CROSS JOIN queue_heartbeats AS b ON b.worker_id = w.id
 WHERE w.stopped_at IS NULL AND b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+
+-- name: paused
+-- The paused queues, those too that are empty.
+SELECT queue, paused_at * 1000 FROM queue_paused ORDER BY queue

@@ -1,0 +1,29 @@
+-- Tallies: what started and ended, for each minute and each hour.
+
+-- name: add
+-- In the order of the key, as everybody locks these rows.
+INSERT INTO queue_tallies AS t (span, began_at, queue, kind, outcome, attempts, total_us, longest_us)
+SELECT s.span, to_timestamp(floor(extract(epoch FROM now()) / s.span) * s.span),
+       d.queue, d.kind, d.outcome, d.attempts, d.total_us, d.longest_us
+FROM (VALUES (60), (3600)) AS s (span)
+CROSS JOIN json_to_recordset($1::json)
+    AS d (queue text, kind text, outcome text, attempts bigint, total_us bigint, longest_us bigint)
+ORDER BY s.span, d.queue COLLATE "C", d.kind COLLATE "C", d.outcome COLLATE "C"
+ON CONFLICT (span, began_at, queue, kind, outcome) DO UPDATE
+SET attempts = t.attempts + excluded.attempts, total_us = t.total_us + excluded.total_us,
+    longest_us = greatest(t.longest_us, excluded.longest_us)
+
+-- name: purge
+DELETE FROM queue_tallies AS t
+USING (SELECT * FROM queue_tallies
+       WHERE span = $1 AND began_at < now() - $2 * interval '1 microsecond'
+       ORDER BY span, began_at LIMIT $3
+       FOR UPDATE SKIP LOCKED) AS o
+WHERE (t.span, t.began_at, t.queue, t.kind, t.outcome) = (o.span, o.began_at, o.queue, o.kind, o.outcome)
+
+-- name: read
+SELECT n.now, t.began_at, t.queue, t.kind, t.outcome, t.attempts, t.total_us, t.longest_us
+FROM (SELECT now() AS now) AS n
+LEFT JOIN (SELECT * FROM queue_tallies
+           WHERE span = $1 AND began_at > now() - $2 * interval '1 microsecond'
+           ORDER BY span DESC, began_at DESC LIMIT $3) AS t ON true
