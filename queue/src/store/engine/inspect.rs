@@ -281,12 +281,13 @@ async fn slice<DB: Dialect>(
         ];
         let found = read::<DB, _>(conn, sql, &binds, |row| Ok((read_job(row)?, row.maybe_text(14)?)));
         for (job, args) in found.await? {
-            // one by one, if they are long
-            let args = match args {
-                None if !filter.args.is_empty() => args_of::<DB>(conn, job.id).await?,
-                args => args,
-            };
-            if filter.has(&job) && filter.fits(&args.unwrap_or_default()) {
+            let mut fits = filter.has(&job);
+            if fits && !filter.args.is_empty() {
+                // one by one, if they are long
+                let args = if args.is_some() { args } else { args_of::<DB>(conn, job.id).await? };
+                fits = args.is_some_and(|args| filter.fits(&args));
+            }
+            if fits {
                 jobs.insert(job.id, job);
             } else {
                 jobs.remove(&job.id);
