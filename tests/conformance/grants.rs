@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use queue::admin::Filter;
+use queue::admin::{Action, Filter};
 use queue::unique::{Enqueued, OnConflict, UniqueUntil};
 use queue::{Job, JobState};
 use queue_test_support::Engine;
@@ -175,6 +175,10 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     account.can("DELETE FROM queue_unique_jobs").await;
     // and of old tallies
     account.can("DELETE FROM queue_tallies WHERE span = 60").await;
+    // how it looks for operations, and removes old ones
+    account.can("SELECT id FROM queue_operations WHERE state = 'running' AND beat_at < ended_at").await;
+    account.can("DELETE FROM queue_refusals WHERE operation_id IN (SELECT id FROM queue_operations)").await;
+    account.can("DELETE FROM queue_operations WHERE id = 0").await;
 
     account.cannot(&SCHEMA).await;
     account
@@ -187,6 +191,8 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
             "SELECT error FROM queue_attempts",
             "INSERT INTO queue_paused (queue) VALUES ('x')",
             "DELETE FROM queue_paused",
+            "UPDATE queue_operations SET state = 'done'",
+            "SELECT details FROM queue_operations",
             "UPDATE queue_migrations SET version = 9",
             "DELETE FROM queue_migrations",
             "SELECT * FROM queue_all",
@@ -229,12 +235,19 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     admin.pause("mail").await.expect("paused");
     assert_eq!(admin.queues().await.expect("queues").iter().filter(|queue| queue.paused_at.is_some()).count(), 1);
     admin.resume("mail").await.expect("resumed");
+    let plan = admin.plan(Action::Delete, &Filter::new().kind("play")).await.expect("a plan");
+    let done = plan.run().await.expect("deleted");
+    assert!(done.changed > 0 && admin.operations(None).await.expect("records").len() > 5);
+    assert!(admin.refusals(done.id, None).await.expect("refusals").is_empty());
+    let begun = admin.plan(Action::Delete, &Filter::new()).await.expect("a plan").begin().await.expect("begun");
+    assert!(admin.stop(begun.id).await.expect("stopped"));
     account.cannot(&SCHEMA).await;
     account.cannot(&["UPDATE queue_history SET error = 'x'", "UPDATE queue_attempts SET error = 'x'"]).await;
     account
         .cannot(&[
             "DELETE FROM queue_workers",
             "DELETE FROM queue_tallies",
+            "DELETE FROM queue_operations",
             "UPDATE queue_heartbeats SET worker_id = 0",
             "UPDATE queue_migrations SET version = 9",
         ])
@@ -368,6 +381,8 @@ async fn a_reader_looks_and_no_more(db: Db) {
         "queue_migrations",
         "queue_unique_keys",
         "queue_unique_jobs",
+        "queue_operations",
+        "queue_refusals",
         "queue_tallies",
     ];
     for table in tables.into_iter().chain(["queue_all", "queue_stats"]) {
