@@ -495,9 +495,10 @@ async fn a_search_ends_soon_and_says_how_far_it_looked(db: Db) {
     let (ago, numbers) = (db.in_secs(-7200), numbers(5));
     db.db
         .sql(format!(
-            "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, enqueued_at, \
-             run_at, started_at, finished_at) SELECT 1000 + n, 'a', 'q', 'completed', '{{}}', 0, 1, 1, 1, {ago}, {ago}, \
-             {ago}, {ago} FROM {numbers} AS numbers WHERE n < {ROWS}"
+            "INSERT INTO queue_history (id, kind, queue, state, args, priority, attempt, fence, worker_id, \
+             enqueued_at, run_at, started_at, finished_at) \
+             SELECT 1000 + n, 'a', 'q', 'completed', '{{}}', 0, 1, 1, 1, {ago}, {ago}, {ago}, {ago} \
+             FROM {numbers} AS numbers WHERE n < {ROWS}"
         ))
         .await;
     // the oldest job of all, and the newest

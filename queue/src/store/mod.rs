@@ -274,8 +274,8 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
     /// See [`crate::admin::Admin::jobs`].
     async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error>;
 
-    /// The matching jobs with the lowest ids above `after`, up to `upto`. It looks at a bounded number of rows, so there
-    /// may be none although there is a [`next`](Walked::next).
+    /// The matching jobs with the lowest ids above `after`, up to `upto`. It looks at a bounded number of rows, so
+    /// there may be none although there is a [`next`](Walked::next).
     async fn walk(&self, filter: &Filter, after: i64, upto: i64) -> Result<Walked, Error>;
 
     /// See [`crate::admin::Admin::job`].

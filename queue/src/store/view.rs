@@ -421,7 +421,8 @@ mod tests {
 
     #[test]
     fn a_path_leads_to_a_text() {
-        let json = r#" {"a": "x\u00e9\ud83d\ude00", "b": {"c": [1, 2.50, {"d": true}], "": null}, "e": -1e400, "f": "\ud800"} "#;
+        let json = r#" {"a": "x\u00e9\ud83d\ude00", "b": {"c": [1, 2.50, {"d": true}], "": null},
+            "e": -1e400, "f": "\ud800"} "#;
         for (path, text) in [
             ("a", Some("xé😀")),
             ("b.c.1", Some("2.50")),

@@ -153,7 +153,8 @@ async fn searches_read_ranges_of_the_primary_key<DB: TestDb>(db: Db<DB>) {
                  AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'queue_jobs'::regclass)"],
         ),
         crate::engine::Engine::MySql => (
-            &["INSERT INTO queue_jobs (kind) WITH RECURSIVE n AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM n WHERE n < 1000)
+            &["INSERT INTO queue_jobs (kind) WITH RECURSIVE n AS
+               (SELECT 1 AS n UNION ALL SELECT n + 1 FROM n WHERE n < 1000)
                SELECT 'a' FROM n JOIN (SELECT 1 FROM n LIMIT 20) AS m"],
             &[],
         ),
