@@ -306,8 +306,8 @@ fn error(it: &FailureGroup, screen: &Screen) -> String {
         0 => format!("queue list retrying group:{group}\nqueue retry --match 'retrying group:{group}' --first 1"),
         _ => format!(
             "queue list state:dead group:{group}\n\
-             queue send-back --match 'state:dead group:{group}' --first 1\n\
-             queue send-back --match 'state:dead group:{group}'"
+             queue send-back --match 'group:{group}' --first 1\n\
+             queue send-back --match 'group:{group}' --over 10m"
         ),
     };
     let jobs = format!("{} dead, {} waiting for another attempt", count(it.dead), count(it.retrying));

@@ -215,7 +215,7 @@ async fn every_command_on(engine: Engine) {
             "2 dead, 0 waiting for another attempt",
             "connection refused (smtp.example.org:587)",
             "while sending Welcome",
-            &format!("queue send-back --match 'state:dead group:{group}' --first 1\n"),
+            &format!("queue send-back --match 'group:{group}' --first 1\n"),
         ],
         &[],
     );
@@ -367,7 +367,26 @@ async fn every_command_on(engine: Engine) {
     );
     run(url, "send-back --match kind:send_email --yes").says(0, &["1 job sent back."], &[" · "]);
     run(url, "delete --match kind:send_email --first 1 --yes").says(0, &["1 job deleted."], &[" · "]);
-    run(url, "delete --match kind:send_email --yes --json").says(0, &["{\"changed\":4}"], &[]);
+    run(url, "delete --match kind:send_email --yes --json").says(0, &["{\"changed\":4,\"operation\":"], &[]);
+
+    // the record of all that
+    let audit = run(url, "audit --json").json();
+    let deleted = &audit[0];
+    assert_eq!((&deleted["action"], &deleted["changed"]), (&"delete".into(), &4.into()), "{deleted}");
+    assert_eq!(deleted["details"]["filter"]["kind"], "send_email", "{deleted}");
+    let id = deleted["id"].to_string();
+    let list = run(url, "audit");
+    list.says(0, &["WHO", "kind:send_email", "queue mail", "send-back", "pause"], &[]);
+    run(url, &format!("audit {id}")).says(0, &[&format!("delete {id} · done"), "  changed   4\n"], &[]);
+    run(url, "audit 999999").says(1, &[], &["error: there is no operation 999999", "fix: queue audit"]);
+    run(url, &format!("stop {id}")).says(0, &["It is over already."], &[" · "]);
+    run(url, "stop 999999").says(1, &[], &["there is no operation", "fix: queue audit"]);
+    run(url, "pause mail --as ada --reason disk").says(0, &["is paused"], &[" · "]);
+    let last = &run(url, "audit --json").json()[0];
+    assert_eq!((&last["actor"], &last["reason"]), (&"ada".into(), &"disk".into()), "{last}");
+    run(url, "resume mail").says(0, &["is not paused"], &[" · "]);
+    run(url, "send-back --match state:dead --over soon --yes").says(2, &[], &["`soon` is not a span"]);
+    run(url, "retry --match state:scheduled --over 10m --reason slowly --yes").says(0, &["retried."], &[" · "]);
     run(url, &format!("delete {strange}")).says(0, &["deleted"], &[" · "]);
     run(url, "list").says(0, &[], &["No job matches."]);
 }

@@ -209,9 +209,10 @@ pub(crate) async fn carry_out(store: &dyn AdminStore, id: i64) -> Result<Operati
     let saved = saved(store, id).await?;
     let (mut at, mut changed) = (saved.last_id, saved.operation.changed);
     if saved.operation.progress == Progress::Running {
-        let task: Task = serde_json::from_str(&saved.task).map_err(|error| {
+        let mut task: Task = serde_json::from_str(&saved.task).map_err(|error| {
             Error::config(format!("operation {id} was begun by another version of this library: {error}"))
         })?;
+        task.filter.among = task.action.among();
         let run = Run { store, id, spread: task.spread(saved.operation.at), task: &task };
         let is_over = run.all(&mut at, &mut changed).await? && run.again(at, &mut changed).await?;
         if is_over {

@@ -124,17 +124,18 @@ impl Action {
 
     /// The jobs that it can change among those that match. `None`: there are none.
     pub(crate) fn narrowed(&self, filter: &Filter) -> Option<Filter> {
-        let among = match self {
-            Self::Retry => Among::Retryable,
-            Self::SendBack => match filter.state {
-                None | Some(JobState::Dead) => return Some(filter.clone().state(JobState::Dead)),
-                Some(_) => return None,
-            },
-            Self::Cancel | Self::Reschedule(_) => Among::Unfinished,
-            Self::Delete | Self::Edit(_) => Among::All,
-        };
         let excluded = filter.state.is_some_and(|state| !self.applies_to(state));
-        (!excluded).then(|| Filter { among, ..filter.clone() })
+        let state = if *self == Self::SendBack { Some(JobState::Dead) } else { filter.state };
+        (!excluded).then(|| Filter { state, among: self.among(), ..filter.clone() })
+    }
+
+    /// The tables that it looks at.
+    pub(crate) fn among(&self) -> Among {
+        match self {
+            Self::Retry => Among::Retryable,
+            Self::Cancel | Self::Reschedule(_) => Among::Unfinished,
+            Self::SendBack | Self::Delete | Self::Edit(_) => Among::All,
+        }
     }
 }
 
