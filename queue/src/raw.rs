@@ -136,7 +136,7 @@ impl Admin {
 
 /// The kinds whose types this program has, former names too: [`Admin::enqueue`] and the edits check arguments of these.
 ///
-/// ```
+/// ```standalone_crate
 /// use queue::job;
 ///
 /// #[job(aliases = ["salute"])]
