@@ -27,8 +27,8 @@ impl Admin {
     /// that field of the job as a whole, or is added at the end. All other arguments keep their text and their order.
     /// Returns the arguments as they are now.
     ///
-    /// Nobody's change is lost: if the arguments are changed meanwhile, it reads them again. A unique job keeps its key,
-    /// whatever its arguments are. If this program has the job's type, arguments that it cannot read are refused.
+    /// Nobody's change is lost: if the arguments are changed meanwhile, it reads them again. A unique job keeps its
+    /// key, whatever its arguments are. If this program has the job's type, arguments that it cannot read are refused.
     ///
     /// # Errors
     /// As for [`edit_args`](Self::edit_args), and [`Error::Config`] if the patch or the job's arguments are no object.

@@ -82,7 +82,7 @@ impl Admin {
     /// it: with the defaults of its type, and with its key if it is unique. Arguments that do not fit are refused. A
     /// unique job needs the [rights] of a producer of unique jobs.
     ///
-    /// Otherwise the job is written as it is given. Its queue is `default`, unless the job names another, and its worker
+    /// Otherwise the job is written as it is given. Its queue is `default`, unless the job names another. Its worker
     /// knows how often it is retried. A kind whose jobs took keys is refused, because only its type knows the key.
     ///
     /// [rights]: https://github.com/queue-rs/queue/blob/main/docs/security.md#accounts
@@ -141,7 +141,7 @@ impl Admin {
 
 /// The kinds whose types this program has, former names too: [`Admin::enqueue`] and the edits check arguments of these.
 ///
-/// ```
+/// ```standalone_crate
 /// use queue::job;
 ///
 /// #[job(aliases = ["salute"])]

@@ -42,8 +42,8 @@ async fn args(db: &Db, id: JobId) -> String {
 }
 
 async fn a_merge_keeps_other_arguments_byte_for_byte(db: Db) {
-    let before = "{ \"z\" : 340282366920938463463374607431768211455,\n\"ö🙂\":\"\\u0000\\\\ '🙂\\\"\", \"a\":{\"x\":1.10e3}, \
-                  \"f\":-0.0 }";
+    let before = "{ \"z\" : 340282366920938463463374607431768211455,\n\"ö🙂\":\"\\u0000\\\\ '🙂\\\"\", \
+                  \"a\":{\"x\":1.10e3}, \"f\":-0.0 }";
     let id = put(&db, "of_another_program", before).await;
     assert_eq!(args(&db, id).await, before);
     let admin = db.admin();
@@ -86,7 +86,8 @@ async fn a_typed_edit_is_read_and_written_as_its_type_does(db: Db) {
     };
     let spawned = admin.clone();
     tokio::spawn(async move { spawned.edit(id, change).await }).await.expect("no panic").expect("edited");
-    let expected = "{\"to\":\"a\",\"grams\":8,\"tracking\":340282366920938463463374607431768211455,\"remarks\":[\"🙂 \\\"'\\\\\"]}";
+    let expected = "{\"to\":\"a\",\"grams\":8,\"tracking\":340282366920938463463374607431768211455,\
+                    \"remarks\":[\"🙂 \\\"'\\\\\"]}";
     assert_eq!(args(&db, id).await, expected);
     // a row from before the job was renamed
     db.sql("INSERT INTO queue_jobs (kind, args) VALUES ('former_name', '{\"label\":\"old\"}')").await;
