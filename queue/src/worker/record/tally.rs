@@ -59,6 +59,8 @@ impl Sum {
 /// What was counted since the last write. The pairs stay.
 pub(crate) struct Sheet {
     places: HashMap<Arc<str>, HashMap<Arc<str>, Place>>,
+    /// The last one that was looked for. Jobs of one claim share their names, and mostly follow each other.
+    last: Option<(Arc<str>, Arc<str>, Place)>,
     /// The kind and queue of each place, and its sums. No real name is empty.
     pairs: Vec<(Arc<str>, Arc<str>, [Sum; TallyOutcome::ALL.len()])>,
     changed: bool,
@@ -66,12 +68,25 @@ pub(crate) struct Sheet {
 
 impl Default for Sheet {
     fn default() -> Self {
-        Self { places: HashMap::new(), pairs: vec![("".into(), "".into(), Default::default())], changed: false }
+        let pairs = vec![("".into(), "".into(), Default::default())];
+        Self { places: HashMap::new(), last: None, pairs, changed: false }
     }
 }
 
 impl Sheet {
     fn place(&mut self, kind: &Arc<str>, queue: &Arc<str>) -> Place {
+        if let Some((last_kind, last_queue, place)) = &self.last
+            && Arc::ptr_eq(last_kind, kind)
+            && Arc::ptr_eq(last_queue, queue)
+        {
+            return *place;
+        }
+        let place = self.find(kind, queue);
+        self.last = Some((kind.clone(), queue.clone(), place));
+        place
+    }
+
+    fn find(&mut self, kind: &Arc<str>, queue: &Arc<str>) -> Place {
         if let Some(place) = self.places.get(kind).and_then(|queues| queues.get(queue)) {
             return *place;
         }
