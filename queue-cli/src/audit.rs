@@ -50,7 +50,7 @@ pub(crate) fn table(operations: &[Operation], screen: &Screen) -> String {
         table.row(tone(it), &cells);
     }
     if operations.iter().all(|it| it.refused.jobs == 0) {
-        table.without("REFUSED");
+        table.without(">REFUSED");
     }
     if operations.iter().all(|it| it.reason.is_none()) {
         table.without("WHY");

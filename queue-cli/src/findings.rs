@@ -64,9 +64,9 @@ impl World {
         Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: Vec::new() })
     }
 
-    /// Looks at the jobs that wait for another attempt.
+    /// Looks at what fails.
     pub(crate) async fn read_failing(&mut self, admin: &Admin) -> Result<(), Error> {
-        self.failing = admin.failures().await?.groups.into_iter().filter(|it| it.retrying.jobs > 0).collect();
+        self.failing = admin.failures().await?.groups;
         Ok(())
     }
 
@@ -209,12 +209,20 @@ pub(crate) fn late(world: &World) -> Vec<Finding> {
 
 /// What fails. Dead letters come hours later.
 fn failing(world: &World) -> Vec<Finding> {
-    let found = world.failing.iter().take(TOLD).map(|it| {
-        let error = if it.error.is_empty() { String::new() } else { format!(": {}", first_line(&it.error)) };
-        let message = format!("Of {}, {} after a failure{error}", name(&it.kind), waits(it.retrying));
-        Finding::new(Warning, message, format!("queue errors {}", &it.group[..8]))
+    let retrying = world.failing.iter().filter(|it| it.retrying.jobs > 0);
+    let found = retrying.take(TOLD).map(|it| {
+        let message = format!("Of {}, {} after a failure{}", name(&it.kind), waits(it.retrying), error(it));
+        Finding::new(Warning, message, errors(it))
     });
     found.collect()
+}
+
+fn error(it: &FailureGroup) -> String {
+    if it.error.is_empty() { String::new() } else { format!(": {}", first_line(&it.error)) }
+}
+
+fn errors(it: &FailureGroup) -> String {
+    format!("queue errors {}", &it.group[..8])
 }
 
 fn paused(world: &World) -> Vec<Finding> {
@@ -241,8 +249,15 @@ fn dead(world: &World) -> Vec<Finding> {
     kinds.sort_by_key(|(_, dead)| std::cmp::Reverse(dead.jobs));
     let more = kinds.len().saturating_sub(TOLD);
     let told = kinds.into_iter().take(TOLD).map(|(kind, dead)| {
-        let message = format!("Dead letters of kind {}: {}.", name(kind), count(dead));
-        Finding::new(Warning, message, list("state:dead kind", kind))
+        let message = format!("Dead letters of kind {}: {}", name(kind), count(dead));
+        // of the newest ones
+        let groups = world.failing.iter().filter(|it| it.kind == kind && it.dead.jobs > 0);
+        match groups.max_by_key(|it| it.dead.jobs) {
+            Some(most) if !most.error.is_empty() => {
+                Finding::new(Warning, message + ", most of them" + &error(most), errors(most))
+            }
+            _ => Finding::new(Warning, message + ".", list("state:dead kind", kind)),
+        }
     });
     let more = (more > 0)
         .then(|| Finding::new(Warning, format!("Other kinds with dead letters: {more}."), "queue list state:dead"));

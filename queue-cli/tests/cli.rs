@@ -150,7 +150,7 @@ async fn every_command_on(engine: Engine) {
     let status = run(url, "status");
     status.says(
         0,
-        &["✗ No worker is alive, and 3 jobs wait.", "queue workers", "! Dead letters of kind `send_email`: 2."],
+        &["✗ No worker is alive, and 3 jobs wait.", "queue workers", "! Dead letters of kind `send_email`: 2, most of them: connection refused"],
         &[],
     );
     status.says(0, &["queue list state:dead kind:send_email", "QUEUE  READY", "発送 ", "mail "], &[]);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use queue::admin::Admin;
-use queue::{Job as _, JobError, WorkerBuilder, job};
+use queue::{JobError, WorkerBuilder, job};
 use queue_test_support::{Engine, database};
 
 /// Whether the host answers.
@@ -89,8 +89,14 @@ async fn incident_on(engine: Engine) {
     let url = db.url().to_owned();
     let mut story = Story { url, alert: Instant::now(), text: String::new(), commands: 0 };
     let status = story.run(&["status"]).await;
-    let group =
-        status.split("queue errors ").nth(1).expect("a group").split_whitespace().next().expect("a group").to_owned();
+    let group = status
+        .split("queue errors ")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{status}"))
+        .split_whitespace()
+        .next()
+        .expect("a group")
+        .to_owned();
     let page = story.run(&["errors", &group]).await;
     let sample = page.split("queue show ").nth(1).expect("a job").split_whitespace().next().expect("a job").to_owned();
     // somebody mends the host

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 pub use crate::admin_operations::Plan;
-use crate::admin_operations::{AGAIN, Fate, PATIENCE, fate};
+use crate::carry_out::{AGAIN, Fate, PATIENCE, TRIES, fate};
 use crate::edit;
 use crate::enqueue::Pool;
 use crate::error::Error;
@@ -32,8 +32,6 @@ use crate::worker::host;
 
 /// How long a page for Prometheus is shared.
 const SHARED_FOR: Duration = Duration::from_secs(1);
-/// So often at least: on a slow machine one try may outlast the patience.
-pub(crate) const TRIES: u32 = 5;
 
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///

@@ -94,10 +94,12 @@
 //! * All timestamps come from the database server. The clocks of your workers do not matter.
 
 pub mod admin;
+mod admin_edit;
 mod admin_operations;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
 mod arguments;
+mod carry_out;
 mod context;
 #[cfg(any(feature = "testing", feature = "schedules"))]
 mod duration;

@@ -6,7 +6,6 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::edit::CURE;
 use crate::gauges::Count;
 use crate::state::{JobId, JobState};
 use crate::store::view::{Among, Filter, JobRow};
@@ -38,6 +37,9 @@ impl Actor {
         self
     }
 }
+
+/// What to do about a job that cannot be edited.
+pub(crate) const CURE: &str = "only waiting jobs and dead letters can be edited";
 
 /// What [`Admin::plan`](crate::admin::Admin::plan) can do to jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

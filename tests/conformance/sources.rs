@@ -104,6 +104,8 @@ const TOPICS: &[(&str, &str)] = &[
     ("schema", "SchemaStatements"),
     ("admin", "AdminStatements"),
     ("gauges", "GaugeStatements"),
+    ("operations", "OperationStatements"),
+    ("tallies", "TallyStatements"),
     ("schedules", "ScheduleStatements"),
     ("unique", "UniqueStatements"),
     ("testing", "TestStatements"),

@@ -236,9 +236,14 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// worker's turn, it only looks whether there are keys.
     async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error>;
 
-    /// Goes on with an operation of the administration whose program was not heard of for so long. Without one, and if
-    /// asked to, it removes old records.
-    async fn go_on(&self, silent: Duration, purges: bool) -> Result<(), Error>;
+    /// An operation of the administration whose program was not heard of for so long.
+    async fn unattended(&self, silent: Duration) -> Result<Option<i64>, Error>;
+
+    /// Removes the records of operations that ended so long ago.
+    async fn purge_operations(&self, keep: Duration) -> Result<(), Error>;
+
+    /// What carries out an operation.
+    fn administration(&self) -> Arc<dyn AdminStore>;
 
     /// Adds to the tallies of this minute and of this hour, which all workers share.
     async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error>;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::gauges::{Count, Depth, Gauges, Paused};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, json, rows};
-use crate::store::engine::inspect::at;
+use crate::store::engine::statement::read::at;
 
 /// The most lanes that are looked at, as the statements say, too.
 const MOST_LANES: usize = 2_000;

@@ -17,6 +17,7 @@ use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, MOST_ARGS, read, rows};
+use crate::store::engine::statement::read::{at, date};
 use crate::store::engine::{gauges, tallies};
 use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, MAX_PAGE, Page, Stat, Walked, WorkerInfo};
 use crate::throughput::Throughput;
@@ -103,7 +104,7 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
         let place = self.read(Via::Pool, doing, DB::ADMIN.place, &binds, |row| {
             let ahead = row.int(2)?;
             let ahead = if ahead == MOST { Count::at_least(ahead) } else { Count::exactly(ahead) };
-            Ok((at(row, 0)?, row.maybe_int(1)?.map(time), ahead))
+            Ok((at(row, 0)?, row.maybe_int(1)?.map(date), ahead))
         });
         let (now, paused_at, ahead) = place.await?.pop().ok_or(sqlx::Error::RowNotFound).doing(doing)?;
         Ok(Facts { now, paused_at, ahead, workers: self.workers().await? })
@@ -244,7 +245,7 @@ async fn slice<DB: Dialect>(
     let binds = [from.into(), of(hot), of(running), of(over), of(dead), rows.into()];
     let sql = if let Way::Back = way { admin.slice_back } else { admin.slice_on };
     let found = read::<DB, _>(conn, sql, &binds, |row| {
-        let back_to = if let Way::Back = way { row.maybe_int(2)?.map(time) } else { None };
+        let back_to = if let Way::Back = way { row.maybe_int(2)?.map(date) } else { None };
         Ok((row.maybe_int(0)?, row.int(1)?, back_to))
     });
     let (edge, number, back_to) = found.await?.pop().ok_or(sqlx::Error::RowNotFound)?;
@@ -359,7 +360,7 @@ fn read_worker(row: &impl Cells) -> Result<WorkerInfo, sqlx::Error> {
         kinds: names(&row.text(5)?),
         started_at: at(row, 6)?,
         heartbeat_at: at(row, 7)?,
-        stopped_at: row.maybe_int(8)?.map(time),
+        stopped_at: row.maybe_int(8)?.map(date),
         alive: row.int(9)? != 0,
         running: row.int(10)?.max(0).cast_unsigned(),
     })
@@ -389,22 +390,13 @@ fn read_job(row: &impl Cells) -> Result<JobRow, sqlx::Error> {
         max_retries: row.maybe_int(6)?.map(unsigned),
         enqueued_at: at(row, 7)?,
         run_at: at(row, 8)?,
-        claimed_at: row.maybe_int(9)?.map(time),
-        finished_at: row.maybe_int(10)?.map(time),
+        claimed_at: row.maybe_int(9)?.map(date),
+        finished_at: row.maybe_int(10)?.map(date),
         worker: row.maybe_int(11)?,
         cancel_requested: row.int(12)? != 0,
         retrying: matches!(state, JobState::Scheduled | JobState::Ready) && error.is_some(),
         error,
     })
-}
-
-/// Reads a time that each row has. A time that the engine itself cannot read, as MySQL's zero date, is 1970.
-pub(crate) fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
-    crate::store::engine::statement::read::time(row, column).map(time)
-}
-
-pub(super) fn time(micros: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp_micros(micros.clamp(YEAR_1, END_OF_9999)).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
 fn unsigned(number: i64) -> u32 {
@@ -428,8 +420,8 @@ mod tests {
     fn numbers_that_do_not_fit_are_cut() {
         assert_eq!(unsigned(-1), 0);
         assert_eq!(unsigned(i64::MAX), u32::MAX);
-        assert_eq!(time(i64::MIN).to_rfc3339(), "0001-01-01T00:00:00+00:00");
-        assert_eq!(time(i64::MAX).to_rfc3339(), "9999-12-31T23:59:59+00:00");
+        assert_eq!(date(i64::MIN).to_rfc3339(), "0001-01-01T00:00:00+00:00");
+        assert_eq!(date(i64::MAX).to_rfc3339(), "9999-12-31T23:59:59+00:00");
         assert_eq!(names("[\"a\",\"b\"]"), ["a", "b"]);
         assert_eq!(names("7"), [""; 0]);
     }

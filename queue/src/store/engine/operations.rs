@@ -9,7 +9,7 @@ use crate::operations::{Note, Operation, Progress};
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, execute, json};
-use crate::store::engine::inspect::at;
+use crate::store::engine::statement::read::at;
 use crate::store::operations::{Refused, Saved};
 
 /// The most refusals that are counted.

@@ -7,7 +7,7 @@ use crate::limits::micros;
 use crate::store::engine::connection::{SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Cells, json};
-use crate::store::engine::inspect::time;
+use crate::store::engine::statement::read::date;
 use crate::store::values::TallyRow;
 use crate::throughput::{Tally, TallyOutcome, Throughput};
 
@@ -56,7 +56,7 @@ pub(crate) async fn read<DB: Dialect>(store: &SqlStore<DB>, since: Duration) -> 
         };
         let number = |column| row.int(column).map(|number| number.max(0).cast_unsigned());
         let tally = Tally {
-            began_at: time(began),
+            began_at: date(began),
             queue: row.text(2)?,
             kind: row.text(3)?,
             outcome,
@@ -76,5 +76,5 @@ pub(crate) async fn read<DB: Dialect>(store: &SqlStore<DB>, since: Duration) -> 
     tallies.sort_by(|a: &Tally, b: &Tally| {
         (a.began_at, &a.queue, &a.kind, a.outcome).cmp(&(b.began_at, &b.queue, &b.kind, b.outcome))
     });
-    Ok(Throughput { span: Duration::from_secs(span.cast_unsigned()), open_since: time(open_since), tallies, complete })
+    Ok(Throughput { span: Duration::from_secs(span.cast_unsigned()), open_since: date(open_since), tallies, complete })
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, sleep};
 
+use crate::carry_out::carry_out;
 use crate::error::Error;
-use crate::operations::SILENT_LEASES;
+use crate::operations::{KEPT, SILENT_LEASES};
 use crate::worker::duties::retention::jittered;
 use crate::worker::duties::{Duty, NEVER, failed};
 use crate::worker::shared::Shared;
@@ -32,9 +33,11 @@ impl Duty for Operations {
     }
 
     async fn run_once(&mut self, shared: &Arc<Shared>) -> Result<(), Error> {
-        let purges = self.purged.is_none_or(|at| at.elapsed() >= SELDOM);
-        shared.config.store.go_on(self.silent, purges).await?;
-        if purges {
+        let store = &shared.config.store;
+        if let Some(id) = store.unattended(self.silent).await? {
+            carry_out(&*store.administration(), id).await?;
+        } else if self.purged.is_none_or(|at| at.elapsed() >= SELDOM) {
+            store.purge_operations(KEPT).await?;
             self.purged = Some(Instant::now());
         }
         Ok(())

@@ -450,8 +450,16 @@ impl Upkeep for MadeUp {
         self.answer(Asked::SweepKeys(is_its_turn)).await
     }
 
-    async fn go_on(&self, _silent: Duration, _purges: bool) -> Result<(), Error> {
+    async fn unattended(&self, _silent: Duration) -> Result<Option<i64>, Error> {
+        Ok(None)
+    }
+
+    async fn purge_operations(&self, _keep: Duration) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn administration(&self) -> Arc<dyn crate::store::AdminStore> {
+        unreachable!("no operation is unattended")
     }
 
     async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error> {

@@ -3,17 +3,14 @@
 pub(crate) mod ends;
 pub(crate) mod enqueue;
 
-#[cfg(feature = "schedules")]
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
-use crate::admin_operations::carry_out;
 use crate::error::{Doing as _, Error};
 use crate::limits::micros;
-use crate::operations::KEPT;
 use crate::state::JobState;
 use crate::store::engine::connection::{LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::{Dialect, Seen};
@@ -26,7 +23,7 @@ use crate::store::engine::unique::keys;
 use crate::store::values::{
     Ask, Claimed, Destination, End, Found, Hold, Lane, Reach, Scope, Share, Start, TallyRow, WorkerId,
 };
-use crate::store::{Jobs, Upkeep};
+use crate::store::{AdminStore, Jobs, Upkeep};
 
 /// The time limit of a discovery that keeps nobody waiting.
 pub(super) const LOOK_LIMIT: Duration = Duration::from_secs(30);
@@ -273,12 +270,16 @@ impl<DB: Dialect> Upkeep for SqlStore<DB> {
         keys::round(self, hand, is_its_turn).await
     }
 
-    async fn go_on(&self, silent: Duration, purges: bool) -> Result<(), Error> {
-        match operations::unattended(self, micros(silent)).await? {
-            Some(id) => carry_out(self, id).await.map(drop),
-            None if purges => operations::purge(self, micros(KEPT)).await,
-            None => Ok(()),
-        }
+    async fn unattended(&self, silent: Duration) -> Result<Option<i64>, Error> {
+        operations::unattended(self, micros(silent)).await
+    }
+
+    async fn purge_operations(&self, keep: Duration) -> Result<(), Error> {
+        operations::purge(self, micros(keep)).await
+    }
+
+    fn administration(&self) -> Arc<dyn AdminStore> {
+        Arc::new(self.clone())
     }
 
     async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error> {

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
+use crate::limits::{END_OF_9999, YEAR_1};
 use crate::metadata::Metadata;
 use crate::state::JobId;
 use crate::store::engine::dialect::Seen;
@@ -30,6 +33,16 @@ fn nearest(value: i64) -> u32 {
 /// A time, in microseconds since 1970. 0: the engine itself cannot read it (MySQL's zero date).
 pub(crate) fn time(row: &impl Cells, column: usize) -> Result<i64, sqlx::Error> {
     Ok(row.maybe_int(column)?.unwrap_or(0))
+}
+
+/// The same as a date. A time that cannot be read is 1970.
+pub(crate) fn at(row: &impl Cells, column: usize) -> Result<DateTime<Utc>, sqlx::Error> {
+    time(row, column).map(date)
+}
+
+/// A time of the database, within the years 1 to 9999.
+pub(crate) fn date(micros: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(micros.clamp(YEAR_1, END_OF_9999)).unwrap_or(DateTime::UNIX_EPOCH)
 }
 
 /// Reads `id, fence, attempt, max_retries, run_at, enqueued_at, size of args, args, losses, metadata`. `args` is NULL if it is
