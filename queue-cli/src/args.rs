@@ -89,7 +89,7 @@ pub(crate) enum Command {
     /// Schedules: their next and last ticks, pauses and errors
     Schedules,
     /// Enqueue a job, and print its id: `queue enqueue send_email '{"to": "ada@example.org"}' --after 5m`
-    Enqueue(New),
+    Enqueue(Box<New>),
     /// Run scheduled jobs and dead letters now
     Retry {
         #[command(flatten)]
