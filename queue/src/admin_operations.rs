@@ -65,10 +65,9 @@ impl Plan {
     }
 
     /// Spreads their due times evenly over so long from now, so that what just recovered is not knocked over again.
-    /// This is for [`Action::SendBack`] and [`Action::Retry`]; no other action makes jobs due.
+    /// This is for [`Action::SendBack`] and [`Action::Retry`]; no other action makes jobs due, and is refused.
     pub fn over(mut self, time: Duration) -> Self {
-        let makes_due = matches!(self.task.action, Action::SendBack | Action::Retry);
-        self.task.over_us = makes_due.then(|| micros(time));
+        self.task.over_us = Some(micros(time));
         self
     }
 
@@ -76,7 +75,8 @@ impl Plan {
     /// or the program ends, a worker goes on with it within a minute: [`Admin::stop`] ends it.
     ///
     /// # Errors
-    /// [`Error::Database`]. The earlier steps remain, and a worker goes on with the rest.
+    /// [`Error::Config`] for an action that cannot be spread [over](Self::over) a time. [`Error::Database`]: the earlier
+    /// steps remain, and a worker goes on with the rest.
     pub async fn run(self) -> Result<Operation, Error> {
         self.admin.run(&self.task).await
     }
@@ -85,7 +85,7 @@ impl Plan {
     /// If nobody does, a worker goes on with it within a minute.
     ///
     /// # Errors
-    /// [`Error::Database`].
+    /// As for [`run`](Self::run).
     pub async fn begin(self) -> Result<Operation, Error> {
         let id = self.admin.begin(&self.task).await?;
         self.admin.operation(id).await
@@ -187,6 +187,12 @@ impl Admin {
     }
 
     async fn begin(&self, task: &Task) -> Result<i64, Error> {
+        if task.over_us.is_some() && !matches!(task.action, Action::SendBack | Action::Retry) {
+            let name = task.action.name();
+            return Err(Error::config(format!(
+                "cannot {name} jobs over a time: only `retry` and `send back` make jobs due"
+            )));
+        }
         let details = serde_json::to_value(task).map_err(|error| Error::config(error.to_string()))?;
         self.store.begin(self.note(task.action.word(), &details, None)).await
     }

@@ -171,6 +171,8 @@ async fn due_times_are_spread_over_a_time(db: Db) {
     assert_eq!(done.changed, 301);
     let jobs = db.admin().jobs(&Filter::new().limit(1_000)).await.unwrap().items;
     assert!(jobs.iter().any(|job| job.id == waits));
+    let cancel = ada(&db).plan(Action::Cancel, &Filter::new()).await.unwrap().over(Duration::from_secs(1)).run().await;
+    assert!(matches!(cancel, Err(Error::Config(why)) if why.contains("cannot cancel jobs over a time")));
     let places: Vec<i64> = jobs.iter().map(|job| (job.run_at - done.at).num_milliseconds()).collect();
     for minute in 0..10 {
         let within = places.iter().filter(|place| (**place).div_euclid(60_000) == minute).count();

@@ -428,7 +428,11 @@ async fn record_it<DB: Dialect>(
     refuse::<DB>(conn, operation, &missed.chain(taken).collect::<Vec<_>>()).await?;
     if from == to && !changed.is_empty() {
         let list = Values::Nothing.list(changed)?;
-        execute::<DB>(conn, DB::OPERATIONS.forgive, &[operation.into(), list.as_str().into()]).await?;
+        let forgiven = execute::<DB>(conn, DB::OPERATIONS.forgive, &[operation.into(), list.as_str().into()]).await?;
+        // else another process has changed some of them before, which is to be done once
+        if forgiven < changed.len() as u64 {
+            return Err(Undone::Superseded.into());
+        }
     }
     Ok(())
 }
