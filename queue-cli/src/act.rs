@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::pin::pin;
 use std::time::Duration;
 
-use queue::admin::{Action, Admin, Count, Operation, Progress};
+use queue::admin::{Action, Admin, Count, JobRow, Operation, Plan, Progress};
 use queue::{Error, JobId};
 use serde_json::{Value, json};
 
-use crate::args::{Over, Which};
+use crate::args::{All, Over, Which};
 use crate::failure::Failure;
 use crate::findings::World;
 use crate::look::{slip, slips, table};
@@ -54,7 +54,7 @@ pub(crate) enum Chosen {
 /// How all jobs of a query are changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {
-    ask: bool,
+    pub(crate) ask: bool,
     over: Option<Duration>,
 }
 
@@ -65,7 +65,15 @@ pub(crate) fn choose(which: &Which, over: Option<&Over>, screen: &Screen) -> Res
         span.ok_or_else(|| Failure::new(2, format!("`{}` is not a span: write 30s, 10m or 2h", clean(text))))
     });
     let over = over.transpose()?;
-    let Some(text) = &which.matching else { return Ok(Chosen::Ids(ids(&which.ids)?)) };
+    match chosen(&which.all, over, screen)? {
+        Some((query, how)) => Ok(Chosen::Matching(Box::new(query), how)),
+        None => Ok(Chosen::Ids(ids(&which.ids)?)),
+    }
+}
+
+/// The query of a command, if it has one.
+pub(crate) fn chosen(which: &All, over: Option<Duration>, screen: &Screen) -> Result<Option<(Query, How)>, Failure> {
+    let Some(text) = &which.matching else { return Ok(None) };
     let mut query = Query::parse(std::slice::from_ref(text), screen.look.now)?;
     if query.words == 0 {
         return Err(Failure::new(2, "--match needs at least one word, such as kind:send_email"));
@@ -75,7 +83,7 @@ pub(crate) fn choose(which: &Which, over: Option<&Over>, screen: &Screen) -> Res
         return Err(Failure::new(2, why).fix(format!("queue {}--yes", given(str::to_owned))));
     }
     query.first = which.first;
-    Ok(Chosen::Matching(Box::new(query), How { ask: !which.yes, over }))
+    Ok(Some((query, How { ask: !which.yes, over })))
 }
 
 /// The words of this command as a shell takes them, each changed, and each followed by a space.
@@ -138,26 +146,51 @@ async fn each(admin: &Admin, screen: &Screen, action: &Action, ids: &[JobId]) ->
 }
 
 async fn all(admin: &Admin, screen: &Screen, action: Action, query: &Query, how: How) -> Result<(), Failure> {
-    let (name, past) = words(&action);
     let until = if let Action::Reschedule(time) = action { format!(" to {}", exact(time)) } else { String::new() };
-    let first = query.first.map_or_else(|| query.filter.clone(), |first| query.filter.clone().limit(first));
-    let mut plan = admin.plan(action, &first).await?;
+    let words = words(&action);
+    let plan = admin.plan(action, &query.bounded()).await?;
+    let samples = |jobs: &[JobRow]| table(&jobs[..jobs.len().min(SAMPLES)], query, screen);
     if how.ask {
-        if plan.count().jobs == 0 && !plan.count().or_more {
-            screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, query).await?));
+        let shown = samples(plan.samples());
+        if !agreed(admin, screen, &plan, query, how, [words.0, &until, &shown]).await? {
             return Ok(());
         }
-        let over = how.over.map_or_else(String::new, |over| format!(" over {}", duration(over)));
-        let counted = if plan.count().or_more { count(plan.count()) + " jobs" } else { jobs(plan.count().jobs) };
-        let question = format!("This will {name} {counted}{until}{over}, on {}. Go on?", screen.database);
-        let samples = &plan.samples()[..plan.samples().len().min(SAMPLES)];
-        if !samples.is_empty() {
-            screen.say(&table(samples, query, screen));
-        }
-        if !screen.agrees(&question) {
-            return Err(Failure::new(1, "nothing was done"));
-        }
     }
+    carry_out(admin, screen, plan, query, how, words.1).await
+}
+
+/// Shows the plan and asks. False: there is nothing to do.
+pub(crate) async fn agreed(
+    admin: &Admin,
+    screen: &Screen,
+    plan: &Plan,
+    query: &Query,
+    how: How,
+    [name, until, shown]: [&str; 3],
+) -> Result<bool, Failure> {
+    let number = plan.count();
+    if number.jobs == 0 && !number.or_more {
+        screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, query).await?));
+        return Ok(false);
+    }
+    let over = how.over.map_or_else(String::new, |over| format!(" over {}", duration(over)));
+    let counted = if number.or_more { count(number) + " jobs" } else { jobs(number.jobs) };
+    screen.say(shown);
+    match screen.agrees(&format!("This will {name} {counted}{until}{over}, on {}. Go on?", screen.database)) {
+        true => Ok(true),
+        false => Err(Failure::new(1, "nothing was done")),
+    }
+}
+
+/// Carries the plan out, and says how it went.
+pub(crate) async fn carry_out(
+    admin: &Admin,
+    screen: &Screen,
+    mut plan: Plan,
+    query: &Query,
+    how: How,
+    past: &str,
+) -> Result<(), Failure> {
     if let Some(over) = how.over {
         plan = plan.over(over);
     }

@@ -117,13 +117,16 @@ pub(crate) enum Command {
     },
     /// Change arguments of a waiting job or a dead letter: `queue edit 7 --set to=ada@example.org`
     Edit {
-        id: JobId,
+        #[arg(required_unless_present = "matching", conflicts_with = "matching")]
+        id: Option<JobId>,
         /// An object whose fields replace those of the job: '{"to": "ada@example.org"}'
-        #[arg(value_name = "JSON", required_unless_present = "set", conflicts_with = "set")]
+        #[arg(value_name = "JSON", required_unless_present = "set", conflicts_with_all = ["set", "matching"])]
         fields: Option<String>,
         /// One field. Its value is JSON, or else a text
         #[arg(long, value_name = "NAME=VALUE")]
         set: Vec<String>,
+        #[command(flatten)]
+        all: All,
         #[command(flatten)]
         by: By,
     },
@@ -232,6 +235,15 @@ pub(crate) struct Which {
     /// Ids of jobs, or - to read them from standard input
     #[arg(value_name = "ID", required_unless_present = "matching", conflicts_with = "matching")]
     pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) all: All,
+    #[command(flatten)]
+    pub(crate) by: By,
+}
+
+/// All jobs of a query.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct All {
     /// All jobs that match a query of `queue list`
     #[arg(long = "match", value_name = "QUERY")]
     pub(crate) matching: Option<String>,
@@ -241,8 +253,6 @@ pub(crate) struct Which {
     /// With --match: do not ask
     #[arg(long)]
     pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) by: By,
 }
 
 /// Who changes something, and why. `queue audit` shows it.

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use queue::admin::Admin;
+use queue::admin::{Action, Admin};
 use queue::{Error, JobId, JobState};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
+use crate::act::{self, How};
 use crate::failure::Failure;
+use crate::query::Query;
 use crate::screen::Screen;
 use crate::text::{Tone, clean, nearest};
 
@@ -106,6 +108,35 @@ pub(crate) async fn edit(
         _ => format!("Watch it: queue show {id}"),
     };
     screen.out(&format!("{diff}job {id} edited. {next}\n"))
+}
+
+/// Sets fields of all jobs that match.
+pub(crate) async fn edit_all(
+    admin: &Admin,
+    screen: &Screen,
+    query: &Query,
+    how: How,
+    set: &[String],
+) -> Result<(), Failure> {
+    screen.begin();
+    let found = admin.plan(Action::Edit(Map::new()), &query.bounded()).await?;
+    let Some(sample) = found.samples().first() else {
+        screen.say("Nothing to do: no such job matches.\n");
+        return Ok(());
+    };
+    let detail = admin.job(sample.id).await?.ok_or(Error::NotFound(sample.id))?;
+    let present: Value = serde_json::from_str(&detail.args).unwrap_or_default();
+    let fields = set.iter().map(|text| assignment(text, &present)).collect::<Result<BTreeMap<_, _>, _>>()?;
+    let text = serde_json::to_string(&fields).map_err(|error| error.to_string())?;
+    let patch = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let plan = admin.plan(Action::Edit(patch), &query.bounded()).await?;
+    if how.ask {
+        let shown = format!("Job {}, as an example:\n{}", sample.id, diff(&detail.args, &text)?);
+        if !act::agreed(admin, screen, &plan, query, how, ["edit", "", &shown]).await? {
+            return Ok(());
+        }
+    }
+    act::carry_out(admin, screen, plan, query, how, "edited").await
 }
 
 #[cfg(test)]

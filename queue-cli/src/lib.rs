@@ -166,6 +166,7 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         }
         _ => None,
     };
+    let edits = if let Command::Edit { all, .. } = &command { act::chosen(all, None, screen)? } else { None };
     let new = if let Command::Enqueue(new) = &command { Some(enqueue::job(new, screen)?) } else { None };
     let db = Database::open(url, database::CONNECTIONS).await?;
     let admin = &command.by().map_or_else(|| db.admin.clone(), |by| db.admin.acting(by.actor()));
@@ -180,7 +181,13 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         (Command::Workers, _) => look::workers(admin, screen).await,
         (Command::Queues, _) => look::queues(admin, screen).await,
         (Command::Schedules, _) => look::schedules(admin, screen).await,
-        (Command::Edit { id, fields, set, .. }, _) => edit::edit(admin, screen, id, fields.as_deref(), &set).await,
+        (Command::Edit { id: Some(id), fields, set, .. }, _) => {
+            edit::edit(admin, screen, id, fields.as_deref(), &set).await
+        }
+        (Command::Edit { id: None, set, .. }, _) => match edits {
+            Some((query, how)) => edit::edit_all(admin, screen, &query, how, &set).await,
+            None => Ok(()),
+        },
         (Command::Enqueue(words), _) => enqueue::enqueue(admin, screen, &words, new).await,
         (Command::Pause { queue, .. }, _) => act::pause(admin, screen, &queue, true).await,
         (Command::Resume { queue, .. }, _) => act::pause(admin, screen, &queue, false).await,

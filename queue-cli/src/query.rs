@@ -37,6 +37,11 @@ pub(crate) struct Query {
 }
 
 impl Query {
+    /// As a filter, for the first jobs alone if only these are asked for.
+    pub(crate) fn bounded(&self) -> Filter {
+        self.first.map_or_else(|| self.filter.clone(), |first| self.filter.clone().limit(first))
+    }
+
     /// Reads the words, each of which may hold several.
     pub(crate) fn parse(texts: &[String], now: DateTime<Utc>) -> Result<Self, String> {
         let mut query = Self::default();

@@ -371,6 +371,13 @@ async fn every_command_on(engine: Engine) {
     );
     run(url, "send-back --match kind:send_email --yes").says(0, &["1 job sent back."], &[" · "]);
     run(url, "delete --match kind:send_email --first 1 --yes").says(0, &["1 job deleted."], &[" · "]);
+    let edit = ["edit", "--match", "kind:send_email", "--set", "subject=Sooner", "--yes"];
+    let edited = Ran::new(&edit, &queue(url, &edit).output().expect("it starts"));
+    edited.says(0, &[" edited."], &[" · "]);
+    run(url, "edit --match kind:send_email").says(2, &[], &["error:"]);
+    run(url, "edit 1 --match kind:send_email --set a=1").says(2, &[], &["error:"]);
+    run(url, "edit --match kind:none --set a=1 --yes").says(0, &[], &["Nothing to do"]);
+
     run(url, "delete --match kind:send_email --yes --json").says(0, &["{\"changed\":4,\"operation\":"], &[]);
 
     // the record of all that
