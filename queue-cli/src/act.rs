@@ -195,6 +195,8 @@ pub(crate) async fn carry_out(
         plan = plan.over(over);
     }
     let all = plan.count();
+    // of a single one
+    let watch = plan.samples().first().filter(|_| all.jobs == 1 && !all.or_more).map(|job| job.id);
     let id = plan.begin().await?.id;
     let done = watched(admin, screen, id, all).await?;
     let (changed, refused, told) = (done.changed, done.refused.jobs, done.progress.as_str());
@@ -204,7 +206,8 @@ pub(crate) async fn carry_out(
         if changed == 0 && refused == 0 {
             screen.say(&slips(admin, query).await?);
         }
-        screen.out(&format!("{} {past}.\n", jobs(changed)))?;
+        let watch = watch.filter(|_| changed == 1).map_or_else(String::new, |id| format!(" Watch it: queue show {id}"));
+        screen.out(&format!("{} {past}.{watch}\n", jobs(changed)))?;
     }
     if done.progress == Progress::Running {
         let why = "another process goes on with it";

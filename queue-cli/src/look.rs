@@ -310,7 +310,12 @@ fn error(it: &FailureGroup, screen: &Screen) -> String {
              queue send-back --match 'group:{group}' --over 10m"
         ),
     };
-    let jobs = format!("{} dead, {} waiting for another attempt", count(it.dead), count(it.retrying));
+    // "0+" would say nothing
+    let retrying = match (it.retrying.jobs, it.retrying.or_more) {
+        (0, true) => String::new(),
+        _ => format!(", {} waiting for another attempt", count(it.retrying)),
+    };
+    let jobs = format!("{} dead{retrying}", count(it.dead));
     let when = format!("first {}, last {}", screen.look.time(it.first), screen.look.time(it.last));
     let head = format!("group {group} · {}", clean(&it.kind));
     let fields = [("jobs", jobs), ("failed", when), ("error", it.error.clone())];

@@ -97,16 +97,17 @@ async fn incident_on(engine: Engine) {
         .next()
         .expect("a group")
         .to_owned();
-    let page = story.run(&["errors", &group]).await;
-    let sample = page.split("queue show ").nth(1).expect("a job").split_whitespace().next().expect("a job").to_owned();
+    story.run(&["errors", &group]).await;
     // somebody mends the host
     UP.store(true, Ordering::SeqCst);
     let _ = writeln!(story.text, "          (the host answers again)\n");
     let query = format!("group:{group}");
-    story.run(&["send-back", "--match", &query, "--first", "1", "--reason", "INC-421", "--yes"]).await;
-    let first = admin.jobs(&queue::admin::Filter::new().state(queue::JobState::Completed)).await.expect("a page").items;
-    let shown = first.first().map_or(sample, |job| job.id.to_string());
-    story.run(&["show", &shown]).await;
+    let sent = story.run(&["send-back", "--match", &query, "--first", "1", "--reason", "INC-421", "--yes"]).await;
+    let id = sent.split("queue show ").nth(1).unwrap_or_else(|| panic!("{sent}")).trim().to_owned();
+    while waits().await > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(story.run(&["show", &id]).await.contains("completed"), "{}", story.text);
     let all = ["send-back", "--match", &query, "--over", "10s", "--reason", "INC-421", "--yes"];
     story.run(&all).await;
     story.run(&["audit"]).await;
