@@ -400,6 +400,22 @@ async fn every_command_on(engine: Engine) {
     run(url, "retry --match state:scheduled --over 10m --reason slowly --yes").says(0, &["retried."], &[" · "]);
     run(url, &format!("delete {strange}")).says(0, &["deleted"], &[" · "]);
     run(url, "list").says(0, &[], &["No job matches."]);
+
+    // a database that takes no writes
+    let read_only = match engine {
+        Engine::Sqlite => url.replace("mode=rwc", "mode=ro"),
+        Engine::Postgres => format!("{url}?options=-c%20default_transaction_read_only%3Don"),
+        // sessions of these get no settings by their address; the account of a reader is as in docs/security.md
+        Engine::MariaDb | Engine::MySql => return,
+    };
+    for words in ["list", "audit", "queues", "status", "errors", "why"] {
+        let ran = run(&read_only, words);
+        assert!(ran.code == 0 && !format!("{}{}", ran.out, ran.err).contains("error:"), "{}", ran.all());
+    }
+    for words in ["pause mail", "enqueue send_email {}", "send-back --match state:dead --yes"] {
+        let ran = run(&read_only, words);
+        assert!(ran.code == 1 && ran.err.contains("only") && ran.err.contains("fix: "), "{}", ran.all());
+    }
 }
 
 #[tokio::test]
