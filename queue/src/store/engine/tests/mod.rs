@@ -37,6 +37,7 @@ mod discovery;
 mod ends;
 mod enqueue;
 mod leases;
+mod operations;
 mod plans;
 mod preview;
 mod rescue;
@@ -61,7 +62,7 @@ use super::migrate;
 use crate::error::Error;
 use crate::operations::{Action, Actor, Note};
 use crate::state::JobState;
-use crate::store::operations::{Change, NewArgs, Record};
+use crate::store::operations::{Change, NewArgs, Record, Refused};
 use crate::store::values::Destination::{Bury, Requeue};
 use crate::store::values::{
     Ask, AttemptOutcome, Claimed, End, Hold, Holding, Lane, NewJob, NewWorker, Reach, Rescued, Scope, Share, Start,
