@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::text::{Table, Tone, clean, count, first_line, thousands};
 
-/// So many refused jobs are shown.
+/// The most refused jobs that are shown.
 const REFUSED: usize = 20;
 /// The most operations of one page, as the library has it.
 const PAGE: usize = 100;

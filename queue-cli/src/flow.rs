@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::text::{duration, thousands};
 
-/// So many whole minutes are looked at.
+/// The number of whole minutes that are looked at.
 const MINUTES: u32 = 5;
 
 /// What happened in a queue in these minutes.

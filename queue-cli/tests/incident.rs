@@ -1,4 +1,4 @@
-//! An incident as it goes: jobs fail because a host is down, and the command line alone brings all of them to their end.
+//! An incident: jobs fail because a host is down. The command line alone brings all of them to their end.
 //!
 //! Each engine leaves a transcript, with a clock beside it, in `target/incidents`. `QUEUE_INCIDENT_JOBS` sets how many
 //! jobs there are; docs/operations.md has a transcript with 40,000.

@@ -124,8 +124,8 @@ impl Admin {
         Ok(page)
     }
 
-    /// How much started and ended since so long ago, and how long that took: by minutes if that is three hours at most,
-    /// else by hours, for 35 days at most. It reads the small tallies that workers write every ten seconds. So it stays
+    /// How much started and ended in this time until now, and how long that took. Up to three hours, it is counted by
+    /// minutes; else by hours, for 35 days at most. It reads the small tallies that workers write every ten seconds. So it stays
     /// cheap however many jobs there are, and needs no worker alive and no right to change anything. What started or
     /// ended counts in the minute in which it was written.
     ///

@@ -20,8 +20,8 @@ const COUNTED_FOR: Duration = Duration::from_millis(200);
 /// How many jobs a plan shows.
 const SHOWN: usize = 20;
 
-/// What an [`Action`] would do to all jobs that match a filter. Nothing has changed yet. Jobs that are enqueued, or fail
-/// for good, after the plan was made are not in it.
+/// What an [`Action`] would do to all jobs that match a filter. Nothing has changed yet. The plan leaves out jobs that
+/// are enqueued, or become dead letters, after it was made.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,13 +58,13 @@ impl Plan {
         &self.samples
     }
 
-    /// Changes at most so many, those with the lowest ids.
+    /// Changes at most this number of jobs, those with the lowest ids.
     pub fn first(mut self, jobs: u64) -> Self {
         self.task.first = Some(self.task.first.map_or(jobs, |first| first.min(jobs)));
         self
     }
 
-    /// Spreads their due times evenly over so long from now, so that what just recovered is not knocked over again.
+    /// Spreads their due times evenly over this time from now. So a service that just recovered is not overloaded again.
     /// This is for [`Action::SendBack`] and [`Action::Retry`]; no other action makes jobs due, and is refused.
     pub fn over(mut self, time: Duration) -> Self {
         self.task.over_us = Some(micros(time));
@@ -75,8 +75,8 @@ impl Plan {
     /// or the program ends, a worker goes on with it within a minute: [`Admin::stop`] ends it.
     ///
     /// # Errors
-    /// [`Error::Config`] for an action that cannot be spread [over](Self::over) a time. [`Error::Database`]: the earlier
-    /// steps remain, and a worker goes on with the rest.
+    /// [`Error::Config`] for an action that cannot be spread [over](Self::over) a time. [`Error::Database`]: the steps
+    /// before remain, and a worker goes on with the rest.
     pub async fn run(self) -> Result<Operation, Error> {
         self.admin.run(&self.task).await
     }
@@ -153,8 +153,24 @@ impl Admin {
         Ok(found.into_iter().map(|(job, reason)| RefusedJob { job: job.into(), reason }).collect())
     }
 
-    /// Carries out an operation from where it is, and returns when it is over, has been stopped, or another process goes
-    /// on with it.
+    /// Carries out an operation from where it is. Returns when it is over or was stopped, or when another process goes on
+    /// with it.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::{Action, Admin, Filter, Progress};
+    ///
+    /// let admin = Admin::new(&pool);
+    /// let begun = admin.plan(Action::Cancel, &Filter::new().queue("reports")).await?.begin().await?;
+    /// let done = admin.go_on(begun.id).await?;
+    /// assert_eq!(done.progress, Progress::Done);
+    /// for refused in admin.refusals(done.id, None).await? {
+    ///     println!("{}: {}", refused.job, refused.reason);
+    /// }
+    /// assert!(!admin.stop(done.id).await?, "it is over");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As for [`Plan::run`], and [`Error::Config`] if there is no such operation.

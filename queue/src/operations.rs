@@ -146,7 +146,7 @@ impl Action {
 pub(crate) struct Task {
     pub(crate) action: Action,
     pub(crate) filter: Filter,
-    /// At most so many jobs.
+    /// The most jobs that it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first: Option<u64>,
     /// Over how many microseconds their due times are spread.
@@ -278,7 +278,7 @@ pub(crate) struct Note {
     pub(crate) job: Option<i64>,
 }
 
-/// A program that was not heard of for so many leases of a worker does not carry out its operation any more.
+/// After this many leases without a step, a worker takes an operation over: its program has probably ended.
 pub(crate) const SILENT_LEASES: u32 = 4;
 /// How long records are kept.
 pub(crate) const KEPT: Duration = Duration::from_secs(400 * 86_400);

@@ -30,7 +30,8 @@ async fn dead(db: &Db, ids: impl IntoIterator<Item = i64>) {
             .iter()
             .map(|id| {
                 format!(
-                    "({id}, 'note', 'default', '{{\"label\": \"{id}\"}}', 0, 3, 3, 1, {past}, {past}, {past}, 1, 'boom')"
+                    "({id}, 'note', 'default', '{{\"label\": \"{id}\"}}', 0, 3, 3, 1, {past}, {past}, {past}, 1, \
+                     'boom')"
                 )
             })
             .collect();

@@ -236,10 +236,10 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// worker's turn, it only looks whether there are keys.
     async fn sweep_keys(&self, hand: &mut Option<i64>, is_its_turn: bool) -> Result<(), Error>;
 
-    /// An operation of the administration whose program was not heard of for so long.
+    /// A running operation of the administration that has made no step for this time.
     async fn unattended(&self, silent: Duration) -> Result<Option<i64>, Error>;
 
-    /// Removes the records of operations that ended so long ago.
+    /// Removes the records of operations that ended longer ago than this.
     async fn purge_operations(&self, keep: Duration) -> Result<(), Error>;
 
     /// What carries out an operation.

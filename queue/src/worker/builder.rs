@@ -301,7 +301,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// For tests: what started and ended is written after so long at most. The default is 10 s.
+    /// For tests: the longest pause between two writes of tallies. The default is 10 s.
     #[doc(hidden)]
     pub fn tally_every(mut self, pause: Duration) -> Self {
         self.timing.tallies = pause;

@@ -131,7 +131,7 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
 
 /// A search looks at slices of rows: a first one, and then larger ones as long as they are quick.
 const SLICE: i64 = 10_000;
-/// It ends after so many rows, or so much time, whether or not it has found anything.
+/// A search ends after this number of rows, or this time, whether or not it has found anything.
 const MOST: i64 = 50_000;
 const BUDGET: Duration = Duration::from_millis(200);
 

@@ -8,7 +8,7 @@
 //! | [`connection`] | The pool and the worker's own connections, sessions, turns to write, signals |
 //! | [`jobs`] | The way of a job: enqueue, claim, start, end, retention |
 //! | [`leases`] | Workers: heartbeats, losses, rescue |
-//! | `inspect`, `gauges`, `tallies`, `changes`, `operations` | What people see, what they change, and the record of that |
+//! | `inspect`, `gauges`, `tallies`, `changes`, `operations` | What people see, what they change, the record of it |
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 

@@ -84,7 +84,7 @@ pub(crate) async fn unattended<DB: Dialect>(store: &SqlStore<DB>, silent_us: i64
     Ok(store.read(Via::Duties, doing, DB::OPERATIONS.unattended, &binds, |row| row.int(0)).await?.pop())
 }
 
-/// Removes the records of operations that ended so long ago.
+/// Removes the records of operations that ended longer ago than this.
 pub(crate) async fn purge<DB: Dialect>(store: &SqlStore<DB>, keep_us: i64) -> Result<(), Error> {
     store
         .run(Via::Duties, Mode::Transaction, "cannot remove old operations", keep_us, |conn, keep_us| {

@@ -40,7 +40,7 @@ pub(crate) async fn purge<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error
     Ok(())
 }
 
-/// Of minutes if they are kept for so long, else of hours.
+/// Minutes if they are kept for this time, else hours.
 pub(crate) async fn read<DB: Dialect>(store: &SqlStore<DB>, since: Duration) -> Result<Throughput, Error> {
     let [(minute, kept), (hour, _)] = KEPT;
     let span = if micros(since) <= kept * SECOND_US { minute } else { hour };

@@ -13,7 +13,7 @@ use crate::worker::shared::Shared;
 const FEATURE: &str = "tallies";
 const NOT_WRITTEN: &str = "what started and ended cannot be written to the tallies";
 
-/// One write in so many also removes old tallies.
+/// One write in this number also removes old tallies.
 const SELDOM: usize = 60;
 /// What the last write may take.
 const LAST: Duration = Duration::from_secs(2);
