@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Why { id: Option<JobId> },
     /// Worker processes: what they serve, and what they hold
     Workers,
-    /// Queues with exact counts. Reads every waiting job
+    /// Queues: how deep they are, and which are paused
     Queues,
     /// Schedules: their next and last ticks, pauses and errors
     Schedules,
@@ -311,6 +311,7 @@ In an incident, in this order:
   queue send-back 42                   one first; then those that
       --match group:3f9a1b2c           match, after a question
   queue resume mail                    go on
+  queue audit                          who changed what, and what still runs
 
 All commands: queue help
 ";

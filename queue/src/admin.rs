@@ -36,9 +36,10 @@ const SHARED_FOR: Duration = Duration::from_secs(1);
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
 /// Every method may also fail with [`Error::Database`]. All are safe to drop: a step that has begun continues in the
-/// background. The methods named `…_all` work in steps of up to 1,000 jobs. If one fails or is dropped, the earlier
-/// steps remain. If a transaction has locked a job, a change tries again for five seconds. Then [`Error::Locked`]
-/// names that job. All others are changed.
+/// background. The methods named `…_all` are [plans](Self::plan) that are carried out at once, in steps of up to 1,000
+/// jobs. If one fails or is dropped, the steps before remain, and a worker goes on with the rest: [`stop`](Self::stop)
+/// ends it. If a transaction has locked a job, a change tries again for five seconds. Then [`Error::Locked`] names that
+/// job. All others are changed.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
