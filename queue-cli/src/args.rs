@@ -82,6 +82,17 @@ pub(crate) enum Command {
     },
     /// Why a job does not run, and what would cure it. Without an id: what all waiting jobs wait for
     Why { id: Option<JobId> },
+    /// What ends, as it ends, until Ctrl-C: `queue tail kind:send_email --failed`
+    Tail {
+        /// Words that must all match: kind:send_email queue:mail state:dead
+        query: Vec<String>,
+        /// Only attempts that failed
+        #[arg(long)]
+        failed: bool,
+        /// How many that have ended already are shown first
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        lines: usize,
+    },
     /// Worker processes: what they serve, and what they hold
     Workers,
     /// Queues: how deep they are, and which are paused
@@ -302,6 +313,7 @@ In an incident, in this order:
 
   queue status                         what is wrong, worst first
   queue errors                         what fails: one line for each error
+  queue tail --failed                  each failure, as it happens
   queue why                            what all waiting jobs wait for
   queue workers                        who is alive, and how busy
   queue show 42                        its attempts and arguments

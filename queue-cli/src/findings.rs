@@ -293,7 +293,7 @@ mod tests {
         let time = chrono::DateTime::UNIX_EPOCH;
         let worker = json!({
             "id": 1, "host": "web", "pid": 1, "concurrency": 4, "queues": queues, "kinds": kinds, "started_at": time,
-            "heartbeat_at": time, "stopped_at": null, "alive": alive, "running": running,
+            "heartbeat_at": time, "stopped_at": null, "alive": alive, "running": running, "limits": {}, "held": {},
         });
         serde_json::from_value(worker).expect("a worker")
     }

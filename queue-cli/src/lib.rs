@@ -16,6 +16,7 @@ mod look;
 mod query;
 mod run;
 mod screen;
+mod tail;
 mod text;
 
 use std::ffi::OsString;
@@ -166,6 +167,10 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         }
         _ => None,
     };
+    let tail = match &command {
+        Command::Tail { query, failed, .. } => Some(tail::Shown::read(query, *failed, screen.look.now)?),
+        _ => None,
+    };
     let edits = if let Command::Edit { all, .. } = &command { act::chosen(all, None, screen)? } else { None };
     let new = if let Command::Enqueue(new) = &command { Some(enqueue::job(new, screen)?) } else { None };
     let db = Database::open(url, database::CONNECTIONS).await?;
@@ -178,6 +183,10 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         (Command::Errors { group }, _) => look::errors(admin, screen, group.as_deref()).await,
         (Command::Why { id: Some(id) }, _) => look::why(admin, screen, id).await,
         (Command::Why { id: None }, _) => look::why_all(admin, screen).await,
+        (Command::Tail { lines, .. }, _) => match tail {
+            Some(shown) => tail::tail(admin, screen, shown, lines).await,
+            None => Ok(()),
+        },
         (Command::Workers, _) => look::workers(admin, screen).await,
         (Command::Queues, _) => look::queues(admin, screen).await,
         (Command::Schedules, _) => look::schedules(admin, screen).await,

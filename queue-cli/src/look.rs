@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, Reason};
+use queue::admin::{Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, Reason, WorkerInfo};
 use queue::{Error, JobId, JobState};
 use serde_json::{Value, json};
 
@@ -252,8 +252,9 @@ pub(crate) async fn why(admin: &Admin, screen: &Screen, id: JobId) -> Result<(),
         Reason::Paused { .. } => format!("queue resume {}", quoted(&why.queue)),
         Reason::Running { .. } | Reason::Stopping { .. } => format!("queue show {id}"),
         Reason::UnknownKind { .. } | Reason::UnservedQueue { .. } => "queue check".to_owned(),
+        Reason::Locked => "queue doctor".to_owned(),
         Reason::NoWorker | Reason::WorkerLost { .. } | Reason::Busy { .. } => "queue workers".to_owned(),
-        Reason::Behind { .. } | Reason::Unexplained { .. } => "queue status".to_owned(),
+        Reason::Behind { .. } => "queue status".to_owned(),
         _ => String::new(),
     };
     let head = format!("job {id} · {} · queue {}", clean(&why.kind), clean(&why.queue));
@@ -282,12 +283,16 @@ pub(crate) async fn errors(admin: &Admin, screen: &Screen, group: Option<&str>) 
         ([], None) => screen.say("Nothing fails.\n"),
         ([one], Some(_)) => screen.out(&error(one, screen))?,
         (groups, _) => {
-            let mut table = Table::new(&["GROUP", "KIND", ">DEAD", ">RETRYING", "LAST", "ERROR"]);
+            let mut table = Table::new(&["GROUP", "NEW", "KIND", ">24 H", ">DEAD", ">RETRYING", "LAST", "ERROR"]);
             for it in groups {
+                let (news, day) = (news(it), thousands(it.by_hour.iter().sum()));
                 let [dead, retrying] = [it.dead, it.retrying].map(count);
                 let (tone, last) = (if it.dead.jobs > 0 { Tone::Bad } else { Tone::Warn }, screen.look.time(it.last));
                 let title = it.title.replace('\n', " · ");
-                table.row(tone, &[&it.group[..DIGITS], &it.kind, &dead, &retrying, &last, &title]);
+                table.row(tone, &[&it.group[..DIGITS], news, &it.kind, &day, &dead, &retrying, &last, &title]);
+            }
+            if groups.iter().all(|it| news(it).is_empty()) {
+                table.without("NEW");
             }
             screen.out(&table.lines(&screen.look, 0))?;
             screen.say("One of them: queue errors GROUP\n");
@@ -297,6 +302,22 @@ pub(crate) async fn errors(admin: &Admin, screen: &Screen, group: Option<&str>) 
         screen.say("There are more failures than were looked at: older ones are not here.\n");
     }
     Ok(())
+}
+
+/// Whether a group is new, or has come back.
+fn news(it: &FailureGroup) -> &'static str {
+    match it.back_since {
+        _ if it.is_new => "new",
+        Some(_) => "back",
+        None => "",
+    }
+}
+
+/// The hours of a day, as bars.
+fn bars(hours: &[u64]) -> String {
+    let most = hours.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |count: u64| "▁▂▃▄▅▆▇█".chars().nth((count * 7).div_ceil(most) as usize);
+    hours.iter().filter_map(|count| bar(*count)).collect()
 }
 
 /// A group as a page.
@@ -316,9 +337,18 @@ fn error(it: &FailureGroup, screen: &Screen) -> String {
         _ => format!(", {} waiting for another attempt", count(it.retrying)),
     };
     let jobs = format!("{} dead{retrying}", count(it.dead));
-    let when = format!("first {}, last {}", screen.look.time(it.first), screen.look.time(it.last));
+    let mut when = format!("first {}, last {}", screen.look.time(it.first), screen.look.time(it.last));
+    when += if it.is_new { "; new" } else { "" };
+    if let Some(back) = it.back_since {
+        when += &format!("; it has come back {}", screen.look.time(back));
+    }
+    let day = match it.by_hour.iter().sum() {
+        0 => String::new(),
+        1 => format!("{} 1 attempt", bars(&it.by_hour)),
+        sum => format!("{} {} attempts", bars(&it.by_hour), thousands(sum)),
+    };
     let head = format!("group {group} · {}", clean(&it.kind));
-    let fields = [("jobs", jobs), ("failed", when), ("error", it.error.clone())];
+    let fields = [("jobs", jobs), ("failed", when), ("24 hours", day), ("error", it.error.clone())];
     let fields: String = fields.iter().map(|(name, text)| screen.field(name, text, true)).collect();
     let sample = screen.field("sample", &format!("queue show {}", it.sample), false);
     cut(&head, screen.look.width.unwrap_or(usize::MAX))
@@ -348,11 +378,22 @@ pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failur
             (None, true) => (Tone::Plain, "alive", it.started_at),
             (None, false) => (Tone::Bad, "lost", it.heartbeat_at),
         };
-        let queues = if it.queues.is_empty() { "all".to_owned() } else { it.queues.join(", ") };
+        let queues = served(it);
         let [running, slots] = [it.running, it.concurrency.into()].map(thousands);
         let (name, since) = (format!("{}:{}", it.host, it.pid), screen.look.time(since));
         table.row(tone, &[&name, state, &running, &slots, &since, &queues, &it.kinds.join(", ")]);
     })
+}
+
+/// The queues that a worker serves, each with what it holds and may hold if it has a limit: "mail 8/8, reports".
+fn served(it: &WorkerInfo) -> String {
+    let one = |queue: &String| match it.limits.get(queue) {
+        Some(most) => format!("{queue} {}/{most}", it.held.get(queue).unwrap_or(&0)),
+        None => queue.clone(),
+    };
+    let named = if it.queues.is_empty() { it.limits.keys().collect::<Vec<_>>() } else { it.queues.iter().collect() };
+    let all = it.queues.is_empty().then(|| "all".to_owned());
+    all.into_iter().chain(named.into_iter().map(one)).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) async fn queues(admin: &Admin, screen: &Screen) -> Result<(), Failure> {

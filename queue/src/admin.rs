@@ -24,7 +24,7 @@ pub use crate::state::UnknownState;
 use crate::store::AdminStore;
 use crate::store::operations::{Change, LOCKED, NewArgs, Record};
 use crate::store::values::Refusal;
-pub use crate::store::view::{Attempt, Filter, JobDetail, JobRow, Page, Stat, WorkerInfo};
+pub use crate::store::view::{Attempt, Ended, Filter, JobDetail, JobRow, Page, Stat, WorkerInfo};
 pub use crate::throughput::{Tally, TallyOutcome, Throughput};
 use crate::why::summary;
 pub use crate::why::{Reason, Waiting, Why};
@@ -268,8 +268,27 @@ impl Admin {
         self.store.failures().await
     }
 
-    /// Why a job does not run: the one reason, what would cure it, and how that is known. It takes five statements and
-    /// some milliseconds, however many jobs there are.
+    /// The attempts that ended last, of all kinds and queues, newest first: at most `limit`, and at most 1,000. Jobs that
+    /// were cancelled while they waited are among them. It takes one statement and some milliseconds, however many jobs
+    /// there are.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// for ended in queue::admin::Admin::new(&pool).ended(20).await? {
+    ///     println!("{} {}: {}", ended.id, ended.kind, ended.attempt.outcome);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub async fn ended(&self, limit: u32) -> Result<Vec<Ended>, Error> {
+        self.store.ended(limit).await
+    }
+
+    /// Why a job does not run: the one reason, what would cure it, and how that is known. It takes at most five
+    /// statements and some milliseconds, however many jobs there are.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Database`].
@@ -292,7 +311,7 @@ impl Admin {
     /// # Ok(()) }
     /// ```
     pub async fn why(&self, id: JobId) -> Result<Why, Error> {
-        let job = self.job(id).await?.ok_or(Error::NotFound(id))?.job;
+        let job = self.store.row(id).await?.ok_or(Error::NotFound(id))?;
         Ok(Why::of(&job, &self.store.facts(&job).await?))
     }
 

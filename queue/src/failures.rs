@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::gauges::Count;
@@ -38,14 +38,29 @@ pub struct FailureGroup {
     pub dead: Count,
     /// How many of its jobs wait for another attempt. That includes dead letters that were just sent back.
     pub retrying: Count,
-    /// The earliest of their last failures.
+    /// When it was first seen: in the last 14 days, as the workers counted it, or as one of these jobs has it.
     pub first: DateTime<Utc>,
     /// The latest of their failures.
     pub last: DateTime<Utc>,
+    /// It was first seen within the last 24 hours.
+    pub is_new: bool,
+    /// It had not occurred for a day or more, and has come back within the last 24 hours: since then.
+    pub back_since: Option<DateTime<Utc>>,
+    /// How many attempts failed in each of the last 24 hours, as the workers counted them. The last one is the hour that
+    /// is not over. The 100 groups with the most jobs have these counts.
+    pub by_hour: [u64; 24],
     /// The newest of them.
     pub sample: JobId,
     /// Its error as it is, up to 2,000 characters.
     pub error: String,
+}
+
+/// The failures of a group within an hour.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hour {
+    pub(crate) first: DateTime<Utc>,
+    pub(crate) last: DateTime<Utc>,
+    pub(crate) attempts: u64,
 }
 
 /// Failures with one text, as a statement counts them.
@@ -78,6 +93,9 @@ impl Failures {
                 retrying: count(false, 0),
                 first: it.first,
                 last: it.last,
+                is_new: false,
+                back_since: None,
+                by_hour: [0; 24],
                 sample: JobId::from(it.sample),
                 error: it.error.clone(),
             });
@@ -93,6 +111,25 @@ impl Failures {
             (jobs(b), b.last, &a.group).cmp(&(jobs(a), a.last, &b.group))
         });
         Self { groups, complete: complete == [true; 2] }
+    }
+}
+
+impl FailureGroup {
+    /// What the workers counted, hour by hour.
+    pub(crate) fn remember(&mut self, hours: &[Hour], now: DateTime<Utc>) {
+        let day = TimeDelta::days(1);
+        let Some((oldest, newest)) = hours.first().zip(hours.last()) else { return };
+        (self.first, self.last) = (self.first.min(oldest.first), self.last.max(newest.last));
+        self.is_new = self.first > now - day;
+        let back = hours.windows(2).rfind(|pair| pair[1].first - pair[0].last >= day).map(|pair| pair[1].first);
+        self.back_since = back.filter(|back| *back > now - day);
+        let number = |time: DateTime<Utc>| time.timestamp().div_euclid(3600);
+        for hour in hours {
+            let place = usize::try_from(number(hour.first) - number(now) + 23).ok();
+            if let Some(count) = place.and_then(|place| self.by_hour.get_mut(place)) {
+                *count += hour.attempts;
+            }
+        }
     }
 }
 
@@ -323,6 +360,37 @@ mod tests {
         assert_eq!(group_of("mail", "order 1"), "b0ce1613d74f3f3f", "it must never change");
         let long = |n: u64, text: &str| group_of("mail", &format!("order {n}: {} {text}", "a word ".repeat(400)));
         assert_eq!(long(9, "x"), long(1_000_000, "y"), "what is cut off does not matter");
+    }
+
+    #[test]
+    fn a_group_is_new_or_has_come_back_for_a_day() {
+        let hour = |first: i64, last: i64| {
+            let time = |minutes| DateTime::from_timestamp(1_800_000_000 + minutes * 60, 0).expect("a time");
+            Hour { first: time(first), last: time(last), attempts: 2 }
+        };
+        let seen = |hours: &[Hour], now: i64| {
+            let row = Counted {
+                is_dead: true,
+                kind: "mail".into(),
+                error: "refused".into(),
+                jobs: 1,
+                first: hour(1_000, 0).first,
+                last: hour(1_000, 0).first,
+                sample: 1,
+            };
+            let mut group = Failures::of(vec![row], [true; 2]).groups.remove(0);
+            group.remember(hours, hour(now, 0).first);
+            let back = group.back_since.map(|back| (back - hour(0, 0).first).num_minutes());
+            (group.is_new, back, group.by_hour.iter().sum::<u64>(), group.by_hour[23])
+        };
+        assert_eq!(seen(&[], 1_010), (false, None, 0, 0), "nobody counted");
+        assert_eq!(seen(&[hour(1_000, 1_005)], 1_010), (true, None, 2, 2));
+        assert_eq!(seen(&[hour(1_000, 1_005)], 1_070), (true, None, 2, 0));
+        assert_eq!(seen(&[hour(1_000, 1_005)], 1_000 + 1_441), (false, None, 0, 0), "for a day");
+        let back = [hour(-5_000, -4_990), hour(-500, -450), hour(-440, -430), hour(1_011, 1_012)];
+        assert_eq!(seen(&back, 1_012), (false, Some(1_011), 2, 2));
+        assert_eq!(seen(&back[..3], 0), (false, Some(-500), 4, 0));
+        assert_eq!(seen(&back[..3], 1_009), (false, None, 0, 0), "for a day");
     }
 
     #[test]

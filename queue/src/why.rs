@@ -100,7 +100,7 @@ pub enum Reason {
         /// The queues that such workers serve.
         served: Vec<String>,
     },
-    /// Every worker that could run it holds as many jobs as it has slots.
+    /// Every worker that could run it holds as many jobs as it may: of all queues, or of its queue if that has a limit.
     Busy {
         /// How many jobs they hold.
         running: u64,
@@ -114,6 +114,8 @@ pub enum Reason {
     },
     /// Nothing that was looked at holds it back: it should start within moments.
     Next,
+    /// A transaction has locked its row: a program or a person changes it, and has not committed.
+    Locked,
     /// It has been due for a while, and nothing that is known holds it back.
     Unexplained {
         /// Since when it is due.
@@ -131,6 +133,8 @@ pub(crate) struct Facts {
     pub(crate) ahead: Count,
     /// All workers that are known.
     pub(crate) workers: Vec<WorkerInfo>,
+    /// A transaction has its row locked. It is looked for if nothing else explains why the job waits.
+    pub(crate) locked: bool,
 }
 
 impl Why {
@@ -186,15 +190,18 @@ fn reason(job: &JobRow, facts: &Facts) -> Reason {
         served.dedup();
         return Reason::UnservedQueue { served };
     }
-    let (running, slots) = (
-        serving.iter().map(|worker| worker.running).sum::<u64>(),
-        serving.iter().map(|worker| u64::from(worker.concurrency)).sum::<u64>(),
-    );
-    if serving.iter().all(|worker| is_busy(worker)) {
+    if serving.iter().all(|worker| is_busy(worker, &job.queue)) {
+        let (mut running, mut slots) = (0, 0);
+        for (held, most) in serving.iter().map(|worker| tightest(worker, &job.queue)) {
+            (running, slots) = (running + held, slots + most);
+        }
         return Reason::Busy { running, slots };
     }
     if facts.ahead.jobs > 0 {
         return Reason::Behind { ahead: facts.ahead };
+    }
+    if facts.locked {
+        return Reason::Locked;
     }
     if facts.now - job.run_at < SOON { Reason::Next } else { Reason::Unexplained { due: job.run_at } }
 }
@@ -230,13 +237,12 @@ fn cure(job: &JobRow, reason: &Reason) -> (Option<String>, &'static str) {
         Reason::Busy { .. } => (Some("wait, or give its workers more slots".into()), "the slots of the live workers"),
         Reason::Behind { .. } => (Some("wait, or start more workers".into()), "the order of its lane"),
         Reason::Next => (None, "its row, its lane and the live workers"),
-        Reason::Unexplained { .. } => (
-            Some(
-                "look at the limits of its queue, for more urgent jobs of its workers, for a lock on its row, and at a log"
-                    .into(),
-            ),
-            "nothing that was looked at explains it",
-        ),
+        Reason::Locked => {
+            (Some("end that transaction".into()), "a statement that skips locked rows does not find its row")
+        }
+        Reason::Unexplained { .. } => {
+            (Some("look at the logs of its workers".into()), "nothing that was looked at explains it")
+        }
     };
     (cure, known_by)
 }
@@ -291,6 +297,7 @@ impl fmt::Display for Reason {
             }
             Self::Behind { ahead } => write!(f, "others of its kind, queue and priority come first: {ahead}"),
             Self::Next => write!(f, "nothing that was looked at holds it back: it should start within moments"),
+            Self::Locked => write!(f, "a transaction that has not ended has its row locked"),
             Self::Unexplained { due } => {
                 write!(f, "it has been due since {}, and nothing that was looked at holds it back", at(due))
             }
@@ -338,7 +345,7 @@ pub(crate) fn summary(depths: &[Depth], complete: bool, workers: &[WorkerInfo]) 
         } else if serving.is_empty() {
             let cure = format!("start a worker that serves `{queue}` and knows `{kind}`");
             (format!("for a worker that serves the queue `{queue}`"), Some(cure))
-        } else if serving.iter().all(|worker| is_busy(worker)) {
+        } else if serving.iter().all(|worker| is_busy(worker, &depth.queue)) {
             ("for a free slot".to_owned(), Some("wait, or give their workers more slots".to_owned()))
         } else {
             ("for their turn, which is soon".to_owned(), None)
@@ -371,8 +378,18 @@ fn is_alive(worker: &WorkerInfo) -> bool {
     worker.alive && worker.stopped_at.is_none()
 }
 
-fn is_busy(worker: &WorkerInfo) -> bool {
-    worker.running >= u64::from(worker.concurrency)
+fn is_busy(worker: &WorkerInfo, queue: &str) -> bool {
+    let (held, most) = tightest(worker, queue);
+    held >= most
+}
+
+/// How many jobs a worker holds and how many it may: of this queue if its own limit is reached, else of all.
+fn tightest(worker: &WorkerInfo, queue: &str) -> (u64, u64) {
+    let held = worker.held.get(queue).copied().unwrap_or(0);
+    match worker.limits.get(queue).map(|most| u64::from(*most)) {
+        Some(most) if held >= most => (held, most),
+        _ => (worker.running, worker.concurrency.into()),
+    }
 }
 
 fn serves(worker: &WorkerInfo, queue: &String) -> bool {
@@ -444,11 +461,13 @@ mod tests {
             stopped_at: None,
             alive: true,
             running: 0,
+            limits: BTreeMap::new(),
+            held: BTreeMap::new(),
         }
     }
 
     fn facts(workers: &[WorkerInfo]) -> Facts {
-        Facts { now: time(1), paused_at: None, ahead: Count::exactly(0), workers: workers.to_vec() }
+        Facts { now: time(1), paused_at: None, ahead: Count::exactly(0), workers: workers.to_vec(), locked: false }
     }
 
     #[test]
@@ -497,11 +516,23 @@ mod tests {
         assert_eq!(why(&ready, &facts(&[elsewhere.clone(), not_its_kind])), Reason::UnservedQueue { served });
         let busy = WorkerInfo { running: 2, ..worker(1, &["mail"], &["send_email"]) };
         assert_eq!(why(&ready, &facts(&[busy.clone(), elsewhere])), Reason::Busy { running: 2, slots: 2 });
+        let limited = WorkerInfo {
+            limits: [("mail".to_owned(), 1)].into(),
+            held: [("mail".to_owned(), 1)].into(),
+            running: 1,
+            ..worker(3, &["mail", "a"], &["send_email"])
+        };
+        let full = [limited.clone(), busy.clone()];
+        assert_eq!(why(&ready, &facts(&full)), Reason::Busy { running: 3, slots: 3 });
+        let room = WorkerInfo { held: BTreeMap::new(), ..limited };
+        assert_eq!(why(&ready, &facts(&[room])), Reason::Next);
         let free = Facts { ahead: Count::at_least(10_000), ..facts(&[busy, worker(2, &[], &["send_email"])]) };
         assert_eq!(why(&ready, &free), Reason::Behind { ahead: Count::at_least(10_000) });
         let free = Facts { ahead: Count::exactly(0), ..free };
         assert_eq!(why(&ready, &free), Reason::Next);
-        assert_eq!(why(&ready, &Facts { now: time(31), ..free }), Reason::Unexplained { due: time(0) });
+        let late = Facts { now: time(31), ..free };
+        assert_eq!(why(&ready, &late), Reason::Unexplained { due: time(0) });
+        assert_eq!(why(&ready, &Facts { locked: true, ..late }), Reason::Locked);
     }
 
     #[test]

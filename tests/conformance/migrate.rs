@@ -231,7 +231,7 @@ async fn upgrade(old: Db, jobs: usize) {
         old.enqueue_all((first..jobs.min(first + 1_000)).map(later)).await;
     }
     let refused = old.worker().build().expect("built").run(std::future::ready(())).await.expect_err("old").to_string();
-    assert!(refused.contains("at version 1, this program needs version 7"), "{refused}");
+    assert!(refused.contains("at version 1, this program needs version 8"), "{refused}");
     let old_workers = OldWorkers::start(&old);
     let load = Load::default();
     let change = async {

@@ -15,6 +15,7 @@ macro_rules! migrations {
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0005_gauges.sql")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0006_meta.sql")),
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0007_operations.sql")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $engine, "/0008_failures.sql")),
         ]
     };
 }

@@ -41,10 +41,10 @@ use crate::store::operations::{Change, Refused, Saved};
 #[cfg(feature = "schedules")]
 use crate::store::schedules::{Converged, Fired, Kinds, Named, Noted, Scheduler, Seen};
 use crate::store::values::{
-    Ask, Claimed, End, Found, Heartbeat, Hold, Holding, Lane, NewJob, NewWorker, Reach, Refusal, Rescued, Scope, Share,
-    Start, TallyRow, Unwritten, WorkerId,
+    Ask, Claimed, End, FailureRow, Found, Heartbeat, Hold, Holding, Lane, NewJob, NewWorker, Reach, Refusal, Rescued,
+    Scope, Share, Start, TallyRow, Unwritten, WorkerId,
 };
-use crate::store::view::{Filter, JobDetail, JobRow, Page, Stat, Walked, WorkerInfo};
+use crate::store::view::{Ended, Filter, JobDetail, JobRow, Page, Stat, Walked, WorkerInfo};
 use crate::throughput::Throughput;
 use crate::unique::Enqueued;
 use crate::why::Facts;
@@ -245,10 +245,10 @@ pub(crate) trait Upkeep: Send + Sync + 'static {
     /// What carries out an operation.
     fn administration(&self) -> Arc<dyn AdminStore>;
 
-    /// Adds to the tallies of this minute and of this hour, which all workers share.
-    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error>;
+    /// Adds to the tallies of this minute and of this hour, and to the failures of this hour, which all workers share.
+    async fn add_tallies(&self, rows: &[TallyRow], failures: &[FailureRow]) -> Result<(), Error>;
 
-    /// Removes old tallies.
+    /// Removes old tallies and failures.
     async fn purge_tallies(&self) -> Result<(), Error>;
 }
 
@@ -288,6 +288,12 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
 
     /// See [`crate::admin::Admin::failures`].
     async fn failures(&self) -> Result<Failures, Error>;
+
+    /// See [`crate::admin::Admin::ended`].
+    async fn ended(&self, limit: u32) -> Result<Vec<Ended>, Error>;
+
+    /// One job, without its arguments and attempts.
+    async fn row(&self, id: JobId) -> Result<Option<JobRow>, Error>;
 
     /// What decides when a job is claimed.
     async fn facts(&self, job: &JobRow) -> Result<Facts, Error>;

@@ -29,6 +29,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, name: "meta", compatible_since: 1 },
     // new tables alone
     Migration { version: 7, name: "operations", compatible_since: 1 },
+    // a new table, an index and a nullable column
+    Migration { version: 8, name: "failures", compatible_since: 1 },
 ];
 
 /// The schema version that this binary was written for.

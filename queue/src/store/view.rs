@@ -107,6 +107,23 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
+/// An attempt that ended. See [`Admin::ended`](crate::admin::Admin::ended).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Ended {
+    /// Its job.
+    pub id: JobId,
+    /// The job's kind. Empty, as the queue: the job was deleted.
+    pub kind: String,
+    /// The job's queue.
+    pub queue: String,
+    /// It left a dead letter, which is still one.
+    pub is_dead: bool,
+    /// How it ended. The error is cut to 2,000 characters.
+    #[serde(flatten)]
+    pub attempt: Attempt,
+}
+
 /// A worker process. See [`Admin::workers`](crate::admin::Admin::workers).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -133,6 +150,11 @@ pub struct WorkerInfo {
     pub alive: bool,
     /// How many jobs it holds.
     pub running: u64,
+    /// How many jobs it may run at a time of each queue that has a limit of its own. Empty also for workers that started
+    /// before schema version 8.
+    pub limits: BTreeMap<String, u32>,
+    /// How many jobs it holds of each queue.
+    pub held: BTreeMap<String, u64>,
 }
 
 /// One page of a list, and how far the search for it went.

@@ -53,7 +53,8 @@ impl Shared {
         let queues: Vec<String> = named.cloned().collect();
         let scope = Scope { kinds: kinds.clone(), queues: queues.clone() };
         let pid = std::process::id();
-        let card = NewWorker { host: host(), pid, concurrency: config.concurrency, queues, kinds };
+        let (concurrency, limits) = (config.concurrency, config.queues.clone());
+        let card = NewWorker { host: host(), pid, concurrency, queues, kinds, limits };
         let notices = Notices::new(enqueued);
         let shared = Self {
             scope,

@@ -1,6 +1,6 @@
 //! What the administration reads: a single statement, or several whose order makes them agree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::error::{Doing as _, Error};
-use crate::failures::{CHARS, Counted, Failures};
+use crate::failures::{CHARS, Counted, Failures, Hour};
 use crate::gauges::{Count, Gauges};
 use crate::limits::{END_OF_9999, YEAR_1};
 use crate::state::{JobId, JobState};
@@ -17,11 +17,11 @@ use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
 use crate::store::engine::driver::{Bind, Cells, MOST_ARGS, read, rows};
-use crate::store::engine::statement::read::{at, date};
+use crate::store::engine::statement::read::{at, date, number};
 use crate::store::engine::{gauges, tallies};
-use crate::store::view::{Among, Attempt, Filter, JobDetail, JobRow, MAX_PAGE, Page, Stat, Walked, WorkerInfo};
+use crate::store::view::{Among, Attempt, Ended, Filter, JobDetail, JobRow, MAX_PAGE, Page, Stat, Walked, WorkerInfo};
 use crate::throughput::Throughput;
-use crate::why::Facts;
+use crate::why::{Facts, Reason, Why};
 
 #[async_trait]
 impl<DB: Dialect> AdminReads for SqlStore<DB> {
@@ -70,6 +70,8 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
     async fn failures(&self) -> Result<Failures, Error> {
         /// How many dead letters are looked at, and how many attempts.
         const MOST: i64 = 10_000;
+        /// Of how many groups the hours are read.
+        const REMEMBERED: usize = 100;
         let doing = "cannot group the failures";
         let (mut counted, mut is_complete) = (Vec::new(), [true; 2]);
         for (is_dead, sql) in [(true, DB::ADMIN.failures_dead), (false, DB::ADMIN.failures_retrying)] {
@@ -87,7 +89,47 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
                 }
             }
         }
-        Ok(Failures::of(counted, is_complete))
+        let mut failures = Failures::of(counted, is_complete);
+        let names: Vec<&str> = failures.groups.iter().take(REMEMBERED).map(|it| &*it.group).collect();
+        let mut hours: HashMap<String, Vec<Hour>> = HashMap::new();
+        let mut now = DateTime::UNIX_EPOCH;
+        for (group, at, hour) in tallies::failures(self, &names).await? {
+            now = at;
+            hours.entry(group).or_default().push(hour);
+        }
+        for group in &mut failures.groups {
+            group.remember(hours.get(&group.group).map_or(&[], Vec::as_slice), now);
+        }
+        Ok(failures)
+    }
+
+    async fn ended(&self, limit: u32) -> Result<Vec<Ended>, Error> {
+        let limit = limit.min(MAX_PAGE);
+        let binds = [i64::from(limit).into(), (CHARS as i64).into()];
+        let doing = "cannot read what ended last";
+        let ended = self.read(Via::Pool, doing, DB::ADMIN.ended, &binds, |row| {
+            let attempt = Attempt {
+                attempt: number(row.int(4)?)?,
+                worker: row.int(5)?,
+                worker_name: row.maybe_text(6)?,
+                started_at: row.maybe_int(7)?.map_or_else(|| at(row, 8), |started| Ok(date(started)))?,
+                ended_at: Some(at(row, 8)?),
+                outcome: row.text(3)?,
+                error: row.maybe_text(10)?,
+            };
+            let (kind, queue) = (row.maybe_text(1)?.unwrap_or_default(), row.maybe_text(2)?.unwrap_or_default());
+            Ok(Ended { id: row.int(0)?.into(), kind, queue, is_dead: row.int(9)? != 0, attempt })
+        });
+        let mut ended = ended.await?;
+        ended.sort_by_key(|it| std::cmp::Reverse((it.attempt.ended_at, it.id, it.attempt.attempt)));
+        ended.truncate(limit as usize);
+        Ok(ended)
+    }
+
+    async fn row(&self, id: JobId) -> Result<Option<JobRow>, Error> {
+        self.read(Via::Pool, "cannot read a job", DB::ADMIN.job, &[id.get().into()], read_job)
+            .await
+            .map(|mut it| it.pop())
     }
 
     async fn facts(&self, job: &JobRow) -> Result<Facts, Error> {
@@ -107,7 +149,16 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
             Ok((at(row, 0)?, row.maybe_int(1)?.map(date), ahead))
         });
         let (now, paused_at, ahead) = place.await?.pop().ok_or(sqlx::Error::RowNotFound).doing(doing)?;
-        Ok(Facts { now, paused_at, ahead, workers: self.workers().await? })
+        let mut facts = Facts { now, paused_at, ahead, workers: self.workers().await?, locked: false };
+        if let Reason::Unexplained { .. } = Why::of(job, &facts).reason {
+            let free = self.read(Via::Pool, doing, DB::ADMIN.lock_free, &[job.id.get().into()], |row| row.int(0)).await;
+            facts.locked = match free {
+                // an account that only reads cannot tell
+                Err(error) if error.is_a_missing_right() => false,
+                free => free?.is_empty(),
+            };
+        }
+        Ok(facts)
     }
 
     async fn last_of_key(&self, kind: &str, key: &str) -> Result<Option<i64>, Error> {
@@ -125,7 +176,16 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
     }
 
     async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        self.read(Via::Pool, "cannot list the workers", DB::ADMIN.workers, &[], read_worker).await
+        let doing = "cannot list the workers";
+        let mut workers = self.read(Via::Pool, doing, DB::ADMIN.workers, &[], read_worker).await?;
+        let read = |row: &DB::Row| Ok((row.int(0)?, row.text(1)?, row.int(2)?.max(0).cast_unsigned()));
+        for (id, queue, jobs) in self.read(Via::Pool, doing, DB::ADMIN.held, &[], read).await? {
+            if let Ok(at) = workers.binary_search_by_key(&id, |worker| worker.id) {
+                workers[at].running += jobs;
+                workers[at].held.insert(queue, jobs);
+            }
+        }
+        Ok(workers)
     }
 }
 
@@ -362,7 +422,9 @@ fn read_worker(row: &impl Cells) -> Result<WorkerInfo, sqlx::Error> {
         heartbeat_at: at(row, 7)?,
         stopped_at: row.maybe_int(8)?.map(date),
         alive: row.int(9)? != 0,
-        running: row.int(10)?.max(0).cast_unsigned(),
+        limits: row.maybe_text(10)?.and_then(|limits| serde_json::from_str(&limits).ok()).unwrap_or_default(),
+        running: 0,
+        held: BTreeMap::new(),
     })
 }
 

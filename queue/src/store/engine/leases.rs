@@ -156,14 +156,15 @@ impl<DB: Dialect> SqlStore<DB> {
 impl<DB: Dialect> Leases for SqlStore<DB> {
     async fn join(&self, worker: &NewWorker, lease: Duration) -> Result<WorkerId, Error> {
         let worker = worker.clone();
-        let (queues, kinds) = (json(&worker.queues), json(&worker.kinds));
-        let args = (worker, queues, kinds, micros(lease));
+        let [queues, kinds] = [&worker.queues, &worker.kinds].map(|names| json(names));
+        let limits = serde_json::to_string(&worker.limits).unwrap_or_default();
+        let args = (worker, queues, kinds, limits, micros(lease));
         self.run(
             Via::Heartbeats,
             if DB::LEASES.join_heartbeat.is_some() { Mode::Transaction } else { Mode::Write },
             "cannot register the worker",
             args,
-            |conn, (worker, queues, kinds, lease)| {
+            |conn, (worker, queues, kinds, limits, lease)| {
                 async move {
                     let binds = [
                         worker.host.as_str().into(),
@@ -171,13 +172,14 @@ impl<DB: Dialect> Leases for SqlStore<DB> {
                         i64::from(worker.concurrency).into(),
                         queues.as_str().into(),
                         kinds.as_str().into(),
+                        limits.as_str().into(),
                         (*lease).into(),
                     ];
                     let Some(beat) = DB::LEASES.join_heartbeat else {
                         let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds)?;
                         return DB::insert_row(conn, sql, arguments).await;
                     };
-                    let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds[..5])?;
+                    let (sql, arguments) = DB::prepare(DB::LEASES.join, &binds[..6])?;
                     let id = DB::insert_row(conn, sql, arguments).await?;
                     execute::<DB>(conn, beat, &[id.into(), (*lease).into()]).await?;
                     Ok(id)

@@ -327,9 +327,9 @@ mod tests {
         let message = |found| fits(found).expect_err("does not fit").to_string();
         assert!(message(None).contains("queue::migrate(&pool)"));
         let older = message(versions(1, 1));
-        assert!(older.contains("needs version 7") && older.contains("for version 1"), "{older}");
-        let newer = message(versions(9, 8));
-        assert!(newer.contains("version 9") && newer.contains("knows version 7"), "{newer}");
+        assert!(older.contains("needs version 8") && older.contains("for version 1"), "{older}");
+        let newer = message(versions(9, 9));
+        assert!(newer.contains("version 9") && newer.contains("knows version 8"), "{newer}");
         assert!(fits(versions(9, 1)).is_ok());
     }
 

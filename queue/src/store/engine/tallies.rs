@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use crate::error::Error;
+use crate::failures::Hour;
 use crate::limits::micros;
 use crate::store::engine::connection::{SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, json};
-use crate::store::engine::statement::read::date;
-use crate::store::values::TallyRow;
+use crate::store::engine::driver::{Bind, Cells, json};
+use crate::store::engine::statement::read::{at, date};
+use crate::store::values::{FailureRow, TallyRow};
 use crate::throughput::{Tally, TallyOutcome, Throughput};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 /// How many seconds the rows of each span are kept.
 const KEPT: [(i64, i64); 2] = [(MINUTE, 3 * HOUR), (HOUR, 35 * 24 * HOUR)];
+/// How many seconds the rows of failures are kept.
+const FAILURES_KEPT: i64 = 14 * 24 * HOUR;
 const SECOND_US: i64 = 1_000_000;
 
 /// How many rows one statement removes, how many such statements one round has, and how many rows are read.
@@ -22,22 +27,48 @@ const BATCH: i64 = 1_000;
 const BATCHES: usize = 20;
 const MOST: i64 = 50_000;
 
-pub(crate) async fn add<DB: Dialect>(store: &SqlStore<DB>, rows: &[TallyRow]) -> Result<(), Error> {
+pub(crate) async fn add<DB: Dialect>(
+    store: &SqlStore<DB>,
+    rows: &[TallyRow],
+    failures: &[FailureRow],
+) -> Result<(), Error> {
     let (doing, list) = ("cannot write tallies", json(rows));
+    if !failures.is_empty() {
+        let list = json(failures);
+        store.write(Via::Duties, doing, DB::TALLIES.add_failures, &[list.as_str().into()]).await?;
+    }
     store.write(Via::Duties, doing, DB::TALLIES.add, &[list.as_str().into()]).await.map(drop)
 }
 
 pub(crate) async fn purge<DB: Dialect>(store: &SqlStore<DB>) -> Result<(), Error> {
     for (span, keep) in KEPT {
-        let binds = [span.into(), (keep * SECOND_US).into(), BATCH.into()];
-        for _ in 0..BATCHES {
-            let removed = store.write(Via::Duties, "cannot remove old tallies", DB::TALLIES.purge, &binds).await?;
-            if removed < BATCH.cast_unsigned() {
-                break;
-            }
+        purge_by(store, DB::TALLIES.purge, &[span.into(), (keep * SECOND_US).into(), BATCH.into()]).await?;
+    }
+    purge_by(store, DB::TALLIES.purge_failures, &[(FAILURES_KEPT * SECOND_US).into(), BATCH.into()]).await
+}
+
+async fn purge_by<DB: Dialect>(store: &SqlStore<DB>, sql: &'static str, binds: &[Bind<'_>]) -> Result<(), Error> {
+    for _ in 0..BATCHES {
+        let removed = store.write(Via::Duties, "cannot remove old tallies", sql, binds).await?;
+        if removed < BATCH.cast_unsigned() {
+            break;
         }
     }
     Ok(())
+}
+
+/// In which hours failures of these groups occurred, by group and time, and the time now.
+pub(crate) async fn failures<DB: Dialect>(
+    store: &SqlStore<DB>,
+    groups: &[&str],
+) -> Result<Vec<(String, DateTime<Utc>, Hour)>, Error> {
+    let list = json(groups);
+    let read = |row: &DB::Row| {
+        let attempts = row.int(4)?.max(0).cast_unsigned();
+        Ok((row.text(0)?, at(row, 1)?, Hour { first: at(row, 2)?, last: at(row, 3)?, attempts }))
+    };
+    let doing = "cannot read when failures occurred";
+    store.read(Via::Pool, doing, DB::TALLIES.failures, &[list.as_str().into()], read).await
 }
 
 /// Minutes if they are kept for this time, else hours.

@@ -42,7 +42,14 @@ async fn a_full_disk_does_not_leave_the_pool_unusable() {
     let folder = tempfile::tempdir().expect("a folder");
     let pool = entangled(&options(&folder)).await;
     let store = SqlStore::new(pool.clone());
-    let card = NewWorker { host: "here".into(), pid: 7, concurrency: 4, queues: vec![], kinds: vec!["a".into()] };
+    let card = NewWorker {
+        host: "here".into(),
+        pid: 7,
+        concurrency: 4,
+        queues: vec![],
+        kinds: vec!["a".into()],
+        limits: Default::default(),
+    };
     store.join(&card, Duration::from_secs(30)).await.expect("one write");
     // several in a transaction
     let many = store.run(Via::Pool, Mode::Transaction, "count", (), |conn, ()| {

@@ -10,5 +10,5 @@ pub use attempts::{AttemptOutcome, Claimed};
 pub(crate) use attempts::{Destination, End, Hold, RunningRow, Start};
 pub(crate) use lanes::{Ask, Found, Lane, LaneHead, NEVER, Place, Rank, Reach, Scope, Share};
 pub(crate) use new_jobs::{NewJob, Refusal, Unwritten, Whose};
-pub(crate) use tallies::TallyRow;
+pub(crate) use tallies::{FailureRow, TallyRow};
 pub(crate) use workers::{Heartbeat, Holding, Lease, NewWorker, Rescued, Sight, WorkerId};

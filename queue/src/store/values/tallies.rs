@@ -14,3 +14,10 @@ pub(crate) struct TallyRow {
     pub(crate) total_us: i64,
     pub(crate) longest_us: i64,
 }
+
+/// What is added to a row of `queue_failures`: attempts that failed in the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct FailureRow {
+    pub(crate) failure: String,
+    pub(crate) attempts: i64,
+}

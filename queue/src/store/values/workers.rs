@@ -1,5 +1,6 @@
 //! A worker process: what it tells with a heartbeat, and what it learns of the others.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -18,6 +19,8 @@ pub(crate) struct NewWorker {
     /// Empty: all queues.
     pub(crate) queues: Vec<String>,
     pub(crate) kinds: Vec<String>,
+    /// How many jobs of a queue it runs at a time. Queues without a limit are not here.
+    pub(crate) limits: BTreeMap<String, u32>,
 }
 
 /// What a worker reports with its heartbeat: the jobs that it holds, and its next heartbeat.

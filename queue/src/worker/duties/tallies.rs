@@ -54,13 +54,13 @@ impl Duty for Writing {
 async fn write(shared: &Shared) -> Result<bool, Error> {
     let tallies = &shared.recorder.tallies;
     let _writer = tallies.writer.lock().await;
-    let rows = tallies.sheet().take();
+    let (rows, failures) = tallies.sheet().take();
     if rows.is_empty() {
         return Ok(false);
     }
-    let written = shared.config.store.add_tallies(&rows).await;
+    let written = shared.config.store.add_tallies(&rows, &failures).await;
     if written.is_err() {
-        tallies.sheet().give_back(&rows);
+        tallies.sheet().give_back(&rows, &failures);
     }
     written.map(|()| true)
 }
@@ -136,6 +136,6 @@ mod tests {
         write_last(&shared).await;
         assert!(under_way.is_finished());
         assert_eq!(database.asked.borrow().len(), 2);
-        assert_eq!(shared.recorder.tallies.sheet().take(), []);
+        assert_eq!(shared.recorder.tallies.sheet().take(), (vec![], vec![]));
     }
 }

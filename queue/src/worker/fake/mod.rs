@@ -26,8 +26,8 @@ use crate::error::Error;
 use crate::registry::{JobDefinition, Running};
 use crate::store::engine::driver::refused_by_sqlstate;
 use crate::store::values::{
-    Ask, Claimed, Destination, End, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued, Scope, Share,
-    TallyRow, WorkerId,
+    Ask, Claimed, Destination, End, FailureRow, Found, Heartbeat, Hold, Holding, Lane, NewWorker, Reach, Rescued,
+    Scope, Share, TallyRow, WorkerId,
 };
 use crate::store::{Access, Capabilities, Guard, Jobs, Leases, Trouble, Upkeep};
 use crate::worker::config::Config;
@@ -462,7 +462,7 @@ impl Upkeep for MadeUp {
         unreachable!("no operation is unattended")
     }
 
-    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error> {
+    async fn add_tallies(&self, rows: &[TallyRow], _: &[FailureRow]) -> Result<(), Error> {
         self.answer(Asked::Tallies(rows.to_vec())).await
     }
 

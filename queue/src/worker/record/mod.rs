@@ -5,6 +5,7 @@
 //! The cause may be a value, a missing grant, a user's trigger, or a limit of time or size. What was set aside is
 //! retried in ever smaller parts and after growing pauses, while all other ends continue.
 
+pub(crate) mod failing;
 pub(crate) mod recorder;
 pub(crate) mod refused;
 pub(crate) mod tally;
@@ -105,7 +106,7 @@ pub(super) async fn settle(shared: &Shared, worker: WorkerId, batch: Vec<Ended>)
                 ends.push(end);
                 continue;
             }
-            Settled::Completed { .. } => Some((TallyOutcome::Completed, ran_us)),
+            Settled::Completed { .. } => Some((TallyOutcome::Completed, ran_us, None)),
             Settled::Lost => None,
         };
         shared.recorder.written(worker, std::iter::once((key, completed)));

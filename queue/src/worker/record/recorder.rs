@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::mpsc;
 
+use crate::failures::group_of;
 use crate::store::values::{Claimed, WorkerId};
 use crate::throughput::TallyOutcome;
 use crate::worker::notices::lock;
@@ -51,20 +52,40 @@ impl Recorder {
     }
 
     /// Nothing is to be written of these any more. Each comes with what the database has accepted of it: as what it
-    /// counts, and for how many microseconds it ran.
-    pub(crate) fn written(
+    /// counts, for how many microseconds it ran, and its error.
+    pub(crate) fn written<'a>(
         &self,
         worker: WorkerId,
-        ends: impl Iterator<Item = (JobKey, Option<(TallyOutcome, i64)>)> + Clone,
+        ends: impl Iterator<Item = (JobKey, Option<(TallyOutcome, i64, Option<&'a str>)>)> + Clone,
     ) {
         self.claims.ended(worker, ends.clone().map(|(key, _)| key));
+        let failed = self.failed(ends.clone());
         // counted before it is gone: a worker that has nothing to write any more writes its last tallies
         let (mut unrecorded, mut sheet) = (self.keys(), self.tallies.sheet());
         for (key, accepted) in ends {
-            if let (Some(Some(place)), Some((outcome, ran_us))) = (unrecorded.remove(&key), accepted) {
+            if let (Some(Some(place)), Some((outcome, ran_us, _))) = (unrecorded.remove(&key), accepted) {
                 sheet.add(place, outcome, ran_us);
             }
         }
+        failed.into_iter().for_each(|failure| sheet.failed(failure));
+    }
+
+    /// The groups of those that failed. They are found without a lock, for which each job that ends would wait.
+    fn failed<'a>(
+        &self,
+        ends: impl Iterator<Item = (JobKey, Option<(TallyOutcome, i64, Option<&'a str>)>)>,
+    ) -> Vec<String> {
+        let failed: Vec<_> = ends
+            .filter_map(|(key, accepted)| accepted.filter(|it| it.0.is_failure()).map(|(.., error)| (key, error)))
+            .collect();
+        if failed.is_empty() {
+            return Vec::new();
+        }
+        let (unrecorded, sheet) = (self.keys(), self.tallies.sheet());
+        let of = |(key, error)| Some((sheet.kind((*unrecorded.get(&key)?)?)?, error));
+        let failed: Vec<(_, Option<&str>)> = failed.into_iter().filter_map(of).collect();
+        drop((unrecorded, sheet));
+        failed.into_iter().map(|(kind, error)| group_of(&kind, error.unwrap_or_default())).collect()
     }
 
     /// Jobs and fences whose ends are not written yet.

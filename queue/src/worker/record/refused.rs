@@ -213,8 +213,13 @@ async fn write(shared: &Shared, worker: WorkerId, batch: &[End]) -> Result<(), E
     let accepted = answered(shared, true, || shared.config.store.end(worker, batch)).await?;
     let accepted: Option<HashSet<i64>> = (accepted.len() < batch.len()).then(|| accepted.into_iter().collect());
     let is_accepted = |end: &End| accepted.as_ref().is_none_or(|accepted| accepted.contains(&end.hold.id));
-    let how = |end: &End| counted(end).filter(|_| is_accepted(end)).map(|outcome| (outcome, end.ran_us));
-    shared.recorder.written(worker, batch.iter().map(|end| (end.hold.key(), how(end))));
+    shared.recorder.written(
+        worker,
+        batch.iter().map(|end| {
+            let accepted = counted(end).filter(|_| is_accepted(end));
+            (end.hold.key(), accepted.map(|outcome| (outcome, end.ran_us, end.error.as_deref())))
+        }),
+    );
     for end in batch.iter().filter(|end| !is_accepted(end)) {
         shared.tell(Event::JobRefused { id: end.hold.id });
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::limits::micros;
-use crate::store::values::{AttemptOutcome, Destination, End, Lane, TallyRow};
+use crate::store::values::{AttemptOutcome, Destination, End, FailureRow, Lane, TallyRow};
 use crate::throughput::TallyOutcome;
 use crate::worker::notices::lock;
+use crate::worker::record::failing::Failing;
 
 /// The most pairs of kind and queue that are counted by name, as many as have labels in metrics.
 const MOST: usize = 100;
@@ -64,12 +65,13 @@ pub(crate) struct Sheet {
     /// The kind and queue of each place, and its sums. No real name is empty.
     pairs: Vec<(Arc<str>, Arc<str>, [Sum; TallyOutcome::ALL.len()])>,
     changed: bool,
+    failing: Failing,
 }
 
 impl Default for Sheet {
     fn default() -> Self {
         let pairs = vec![("".into(), "".into(), Default::default())];
-        Self { places: HashMap::new(), last: None, pairs, changed: false }
+        Self { places: HashMap::new(), last: None, pairs, changed: false, failing: Failing::default() }
     }
 }
 
@@ -108,11 +110,21 @@ impl Sheet {
         self.changed = true;
     }
 
+    /// The kind of a place. Those without room have many.
+    pub(crate) fn kind(&self, place: Place) -> Option<Arc<str>> {
+        (place != OTHERS).then(|| self.pairs[place.0].0.clone())
+    }
+
+    /// An attempt failed in this group.
+    pub(crate) fn failed(&mut self, failure: String) {
+        self.failing.add(failure, 1);
+    }
+
     /// Empties the sheet.
-    pub(crate) fn take(&mut self) -> Vec<TallyRow> {
+    pub(crate) fn take(&mut self) -> (Vec<TallyRow>, Vec<FailureRow>) {
         let mut rows = Vec::new();
         if !std::mem::take(&mut self.changed) {
-            return rows;
+            return (rows, Vec::new());
         }
         for (kind, queue, sums) in &mut self.pairs {
             for (outcome, sum) in TallyOutcome::ALL.into_iter().zip(std::mem::take(sums)) {
@@ -122,11 +134,12 @@ impl Sheet {
                 }
             }
         }
-        rows
+        (rows, self.failing.take())
     }
 
     /// Adds what was taken to what was counted since.
-    pub(crate) fn give_back(&mut self, rows: &[TallyRow]) {
+    pub(crate) fn give_back(&mut self, rows: &[TallyRow], failures: &[FailureRow]) {
+        failures.iter().for_each(|it| self.failing.add(it.failure.clone(), it.attempts));
         for TallyRow { queue, kind, outcome, attempts, total_us, longest_us } in rows {
             let place = self.places.get(&**kind).and_then(|queues| queues.get(&**queue)).copied().unwrap_or(OTHERS);
             self.merge(place, *outcome, Sum { attempts: *attempts, total_us: *total_us, longest_us: *longest_us });
@@ -162,14 +175,14 @@ mod tests {
     #[test]
     fn what_is_taken_is_gone_and_what_is_given_back_adds_up() {
         let tallies = Tallies::default();
-        assert_eq!(tallies.sheet().take(), []);
+        assert_eq!(tallies.sheet().take(), (vec![], vec![]));
         let start = |kind, wait| tallies.started(&lane(kind, "q"), Some(Duration::from_micros(wait)));
         let (a, b) = (start("a", 5), start("b", 0));
         assert_eq!(start("a", 9), a);
         assert_eq!(tallies.started(&lane("a", "q"), None), a, "it waited for an unknown time");
         tallies.sheet().add(a, TallyOutcome::Completed, 70);
         tallies.sheet().add(b, TallyOutcome::Dead, 3);
-        let taken = tallies.sheet().take();
+        let (taken, _) = tallies.sheet().take();
         let expected = [
             row("a", "q", TallyOutcome::Started, [3, 14, 9]),
             row("a", "q", TallyOutcome::Completed, [1, 70, 70]),
@@ -177,11 +190,25 @@ mod tests {
             row("b", "q", TallyOutcome::Dead, [1, 3, 3]),
         ];
         assert_eq!(taken, expected);
-        assert_eq!(tallies.sheet().take(), []);
+        assert_eq!(tallies.sheet().take(), (vec![], vec![]));
         tallies.sheet().add(a, TallyOutcome::Completed, 30);
-        tallies.sheet().give_back(&taken);
-        assert_eq!(tallies.sheet().take()[1], row("a", "q", TallyOutcome::Completed, [2, 100, 70]));
-        assert_eq!(tallies.sheet().take(), [], "the pairs that stay have nothing to tell");
+        tallies.sheet().give_back(&taken, &[]);
+        assert_eq!(tallies.sheet().take().0[1], row("a", "q", TallyOutcome::Completed, [2, 100, 70]));
+        assert_eq!(tallies.sheet().take(), (vec![], vec![]), "the pairs that stay have nothing to tell");
+    }
+
+    #[test]
+    fn failures_are_counted_by_group() {
+        let tallies = Tallies::default();
+        let place = tallies.started(&lane("mail", "q"), None);
+        assert_eq!(tallies.sheet().kind(place).as_deref(), Some("mail"));
+        assert_eq!(tallies.sheet().kind(OTHERS), None);
+        (0..3).for_each(|_| tallies.sheet().failed("a".into()));
+        let (rows, failures) = tallies.sheet().take();
+        assert_eq!(failures, [FailureRow { failure: "a".into(), attempts: 3 }]);
+        tallies.sheet().give_back(&rows, &failures);
+        tallies.sheet().failed("a".into());
+        assert_eq!(tallies.sheet().take().1[0].attempts, 4);
     }
 
     #[test]
@@ -190,10 +217,10 @@ mod tests {
         for n in 0..150 {
             tallies.started(&lane("a", &format!("q{n}")), None);
         }
-        let taken = tallies.sheet().take();
+        let (taken, _) = tallies.sheet().take();
         assert_eq!((taken.len(), &taken[0]), (101, &row("", "", TallyOutcome::Started, [50, 0, 0])));
-        tallies.sheet().give_back(&taken);
-        assert_eq!(tallies.sheet().take(), taken);
+        tallies.sheet().give_back(&taken, &[]);
+        assert_eq!(tallies.sheet().take().0, taken);
     }
 
     #[test]

@@ -106,7 +106,14 @@ async fn an_enqueue_of_a_due_job_calls_a_claimer_on_its_own_connection() {
 }
 
 fn worker() -> NewWorker {
-    NewWorker { host: "here".into(), pid: 1, concurrency: 1, queues: Vec::new(), kinds: vec!["k".into()] }
+    NewWorker {
+        host: "here".into(),
+        pid: 1,
+        concurrency: 1,
+        queues: Vec::new(),
+        kinds: vec!["k".into()],
+        limits: Default::default(),
+    }
 }
 
 #[tokio::test]

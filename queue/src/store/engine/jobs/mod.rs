@@ -21,7 +21,7 @@ use crate::store::engine::statement::When;
 use crate::store::engine::tallies;
 use crate::store::engine::unique::keys;
 use crate::store::values::{
-    Ask, Claimed, Destination, End, Found, Hold, Lane, Reach, Scope, Share, Start, TallyRow, WorkerId,
+    Ask, Claimed, Destination, End, FailureRow, Found, Hold, Lane, Reach, Scope, Share, Start, TallyRow, WorkerId,
 };
 use crate::store::{AdminStore, Jobs, Upkeep};
 
@@ -282,8 +282,8 @@ impl<DB: Dialect> Upkeep for SqlStore<DB> {
         Arc::new(self.clone())
     }
 
-    async fn add_tallies(&self, rows: &[TallyRow]) -> Result<(), Error> {
-        tallies::add(self, rows).await
+    async fn add_tallies(&self, rows: &[TallyRow], failures: &[FailureRow]) -> Result<(), Error> {
+        tallies::add(self, rows, failures).await
     }
 
     async fn purge_tallies(&self) -> Result<(), Error> {

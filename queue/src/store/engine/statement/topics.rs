@@ -166,6 +166,8 @@ statements! {
         stats: sql,
         /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
         workers: sql,
+        /// Rows of worker, queue, number of jobs.
+        held: sql,
         /// Binds: id, the most rows of each table and of all. One row: the last id (NULL: there is none), the number of
         /// rows, when that job was enqueued.
         slice_back: sql,
@@ -184,8 +186,13 @@ statements! {
         /// Binds: kind, queue, priority, due time, id, the most jobs to count. One row: now, since when the queue is paused,
         /// the number of jobs that come first.
         place: sql,
+        /// Binds: id. A row if the row of this job can be locked.
+        lock_free: sql,
         /// Binds: id, fence. Rows of attempt, worker, name of the worker, start, end, outcome, error.
         attempts: sql,
+        /// Binds: the most rows of each table, the most characters of an error. Rows of id, kind, queue, outcome,
+        /// attempt, worker, name of the worker, start (NULL: none), end, whether it is a dead letter, error.
+        ended: sql,
         /// Binds: the most dead letters, the most characters of an error. Rows: see the files.
         failures_dead: sql,
         /// As before.
@@ -235,6 +242,12 @@ statements! {
         /// Binds: seconds of a row, how far back, the most rows. Rows of now, time, queue, kind, outcome, attempts,
         /// total, longest, the newest first. One row, with the time now alone, if there are none.
         read: sql,
+        /// Binds: a list of [`FailureRow`](crate::store::values::FailureRow). Adds to the rows of this hour.
+        add_failures: sql,
+        /// Binds: keep, the most rows. Removes older ones.
+        purge_failures: sql,
+        /// Binds: a list of groups. Rows of group, now, first, last, attempts, by group and time.
+        failures: sql,
     }
 }
 

@@ -217,6 +217,7 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
         "apps",
         "unique_keys",
         "unique_jobs",
+        "failures",
     ] {
         db.sql(format!("DROP TABLE queue_{table}")).await;
     }
@@ -239,7 +240,7 @@ async fn migrations_agree<DB: TestDb>(db: Db<DB>) {
     db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 1").await;
     migrate::check(&db.store).await.unwrap();
     migrate::run(db.pool.clone()).await.unwrap();
-    db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 8").await;
+    db.sql("UPDATE queue_migrations SET version = 9, compatible_since = 9").await;
     assert!(matches!(migrate::check(&db.store).await, Err(Error::Schema(_))));
     assert!(matches!(migrate::run(db.pool.clone()).await, Err(Error::Schema(_))));
 }

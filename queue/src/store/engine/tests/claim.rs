@@ -20,8 +20,14 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
         .map(|_| {
             let store = SqlStore::new(db.pool.clone());
             tokio::spawn(async move {
-                let worker =
-                    NewWorker { host: "h".into(), pid: 1, concurrency: 1, queues: vec![], kinds: vec!["a".into()] };
+                let worker = NewWorker {
+                    host: "h".into(),
+                    pid: 1,
+                    concurrency: 1,
+                    queues: vec![],
+                    kinds: vec!["a".into()],
+                    limits: Default::default(),
+                };
                 let worker = store.join(&worker, LEASE).await.unwrap();
                 let mut mine = Vec::new();
                 loop {

@@ -145,7 +145,14 @@ impl<DB: TestDb> Db<DB> {
     }
 
     async fn worker(&self) -> WorkerId {
-        let worker = NewWorker { host: "here".into(), pid: 7, concurrency: 4, queues: vec![], kinds: vec!["a".into()] };
+        let worker = NewWorker {
+            host: "here".into(),
+            pid: 7,
+            concurrency: 4,
+            queues: vec![],
+            kinds: vec!["a".into()],
+            limits: Default::default(),
+        };
         self.store.join(&worker, LEASE).await.unwrap()
     }
 

@@ -22,20 +22,25 @@ SELECT kind, queue, 'dead', COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', M
 FROM queue_dead GROUP BY kind, queue
 
 -- name: workers
--- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
+-- Worker processes. Retention removes workers that stopped long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', started_at),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(b.heartbeat_at, worker.heartbeat_at, started_at)),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', stopped_at),
        COALESCE(b.expires_at > UTC_TIMESTAMP(6), FALSE),
-       (SELECT COUNT(DISTINCT j.id)
-        FROM queue_claims AS c FORCE INDEX (queue_claims_worker)
-        STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
-        STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
-        WHERE c.worker_id = worker.id AND j.worker_id = worker.id)
+       limits
 FROM queue_workers AS worker
 LEFT JOIN queue_heartbeats AS b ON b.worker_id = worker.id AND worker.stopped_at IS NULL
 ORDER BY id
+
+-- name: held
+-- How many jobs each worker holds: worker, queue, number.
+SELECT j.worker_id, j.queue, COUNT(DISTINCT j.id)
+FROM queue_claims AS c
+STRAIGHT_JOIN JSON_TABLE(c.job_ids, '$[*]' COLUMNS (id BIGINT PATH '$')) AS d
+STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = d.id
+WHERE j.worker_id = c.worker_id
+GROUP BY j.worker_id, j.queue
 
 -- name: jobs_hot
 -- Waiting and running jobs with ids above $1, up to $5, that match. NULL matches any. Arguments of at most $16 bytes
@@ -222,6 +227,10 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)),
                                 AND (j.run_at < TIMESTAMP('1970-01-01') + INTERVAL $4 MICROSECOND OR j.id < $5)
                               ORDER BY j.run_at, j.id LIMIT $6) AS before_it)
 
+-- name: lock_free
+-- A row if nobody has this waiting job locked.
+SELECT id FROM queue_jobs WHERE id = $1 FOR UPDATE SKIP LOCKED
+
 -- name: attempts
 -- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
 -- later under a fence that is over, so they match that row.
@@ -230,6 +239,32 @@ SELECT attempt, worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND
 FROM queue_attempts AS a LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = worker_id
 WHERE job_id = $1 AND fence <= $2
 ORDER BY fence DESC LIMIT 1000
+
+-- name: ended
+-- The attempts that ended last, at most $1 from each table: id, kind and queue (NULL: the job is gone), outcome, attempt,
+-- worker, its name, start, end, whether it left a dead letter, and the first $2 characters of its error. The history has
+-- the completed ones, and jobs that were cancelled while they waited.
+WITH ended_jobs AS (
+    SELECT id, kind, queue, state, attempt, worker_id, started_at, finished_at, LEFT(error, $2) AS error
+    FROM queue_history FORCE INDEX (queue_history_finished) ORDER BY finished_at DESC LIMIT $1
+), last_ones AS (
+    SELECT job_id, fence, attempt, worker_id, started_at, ended_at, outcome, LEFT(error, $2) AS error
+    FROM queue_attempts FORCE INDEX (queue_attempts_ended) ORDER BY ended_at DESC LIMIT $1
+)
+SELECT o.id, o.kind, o.queue, o.state, o.attempt, o.worker_id, CONCAT(w.host, ':', w.pid),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.started_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.finished_at),
+       0, o.error
+FROM ended_jobs AS o LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = o.worker_id
+WHERE o.state = 'completed' OR o.started_at IS NULL
+UNION ALL
+SELECT a.job_id, COALESCE(j.kind, d.kind, h.kind), COALESCE(j.queue, d.queue, h.queue), a.outcome, a.attempt,
+       a.worker_id, CONCAT(w.host, ':', w.pid), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.started_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', a.ended_at), CASE WHEN d.fence = a.fence THEN 1 ELSE 0 END, a.error
+FROM last_ones AS a
+LEFT JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = a.job_id
+LEFT JOIN queue_dead AS d FORCE INDEX (PRIMARY) ON d.id = a.job_id
+LEFT JOIN queue_history AS h FORCE INDEX (PRIMARY) ON h.id = a.job_id
+LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = a.worker_id
 
 -- name: failures_dead
 -- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last

@@ -1,7 +1,7 @@
 -- Workers: joining, heartbeats, losses, and the rescue of their jobs.
 
 -- name: join
-INSERT INTO queue_workers (host, pid, concurrency, queues, kinds) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, limits) VALUES ($1, $2, $3, $4, $5, $6)
 
 -- name: join_heartbeat
 INSERT INTO queue_heartbeats (worker_id, expires_at) VALUES ($1, UTC_TIMESTAMP(6) + INTERVAL $2 MICROSECOND)

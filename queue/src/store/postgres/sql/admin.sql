@@ -21,19 +21,26 @@ SELECT kind, queue, 'dead', count(*), min(finished_at), 0
 FROM queue_dead GROUP BY kind, queue
 
 -- name: workers
--- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
+-- Worker processes. Retention removes workers that stopped long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        started_at,
        coalesce(b.heartbeat_at, w.heartbeat_at, started_at),
        stopped_at,
        coalesce(b.expires_at > now(), FALSE),
-       (SELECT count(DISTINCT j.id)
-        FROM queue_claims AS c JOIN queue_jobs AS j ON j.id = ANY (c.job_ids) AND j.worker_id = c.worker_id
-        WHERE c.worker_id = w.id)
+       limits
 FROM queue_workers AS w
 LEFT JOIN LATERAL (SELECT heartbeat_at, expires_at FROM queue_heartbeats
                    WHERE worker_id = w.id AND w.stopped_at IS NULL ORDER BY heartbeat_at DESC LIMIT 1) AS b ON TRUE
 ORDER BY id
+
+-- name: held
+-- How many jobs each worker holds: worker, queue, number.
+SELECT c.worker_id, j.queue, count(DISTINCT j.id)
+FROM queue_claims AS c
+CROSS JOIN unnest(c.job_ids) AS claimed(id)
+CROSS JOIN LATERAL (SELECT j.id, j.queue FROM queue_jobs AS j
+                    WHERE j.id = claimed.id AND j.worker_id = c.worker_id LIMIT 1) AS j
+GROUP BY c.worker_id, j.queue
 
 -- name: jobs_hot
 -- Waiting and running jobs with ids above $1, up to $5, that match. NULL matches any. Arguments of at most $16 bytes
@@ -203,6 +210,10 @@ SELECT now(), (SELECT paused_at FROM queue_paused WHERE queue = $2),
                                 AND (j.run_at, +j.id) < (timestamptz 'epoch' + $4 * interval '1 microsecond', $5)
                               ORDER BY j.run_at, (+j.id) LIMIT $6) AS before)
 
+-- name: lock_free
+-- A row if nobody has this waiting job locked.
+SELECT id FROM queue_jobs WHERE id = $1 FOR UPDATE SKIP LOCKED
+
 -- name: attempts
 -- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
 -- later under a fence that is over, so they match that row.
@@ -210,6 +221,31 @@ SELECT attempt, worker_id, w.host || ':' || w.pid, a.started_at, ended_at, outco
 FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
 WHERE job_id = $1 AND fence <= $2
 ORDER BY fence DESC LIMIT 1000
+
+-- name: ended
+-- The attempts that ended last, at most $1 from each table: id, kind and queue (NULL: the job is gone), outcome, attempt,
+-- worker, its name, start, end, whether it left a dead letter, and the first $2 characters of its error. The history has
+-- the completed ones, and jobs that were cancelled while they waited.
+WITH over AS MATERIALIZED (
+    SELECT id, kind, queue, state, attempt, worker_id, started_at, finished_at, left(error, $2::integer) AS error
+    FROM queue_history ORDER BY finished_at DESC LIMIT $1
+), last AS MATERIALIZED (
+    SELECT job_id, fence, attempt, worker_id, started_at, ended_at, outcome, left(error, $2::integer) AS error
+    FROM queue_attempts ORDER BY ended_at DESC LIMIT $1
+)
+SELECT o.id, o.kind, o.queue, o.state, o.attempt, o.worker_id, w.host || ':' || w.pid, o.started_at, o.finished_at, 0,
+       o.error
+FROM over AS o LEFT JOIN queue_workers AS w ON w.id = o.worker_id
+WHERE o.state = 'completed' OR o.started_at IS NULL
+UNION ALL
+SELECT a.job_id, coalesce(j.kind, d.kind, h.kind), coalesce(j.queue, d.queue, h.queue), a.outcome, a.attempt,
+       a.worker_id, w.host || ':' || w.pid, a.started_at, a.ended_at, CASE WHEN d.fence = a.fence THEN 1 ELSE 0 END,
+       a.error
+FROM last AS a
+LEFT JOIN LATERAL (SELECT kind, queue FROM queue_jobs WHERE id = a.job_id LIMIT 1) AS j ON true
+LEFT JOIN LATERAL (SELECT kind, queue, fence FROM queue_dead WHERE id = a.job_id LIMIT 1) AS d ON true
+LEFT JOIN LATERAL (SELECT kind, queue FROM queue_history WHERE id = a.job_id LIMIT 1) AS h ON true
+LEFT JOIN queue_workers AS w ON w.id = a.worker_id
 
 -- name: failures_dead
 -- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last

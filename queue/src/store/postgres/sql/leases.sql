@@ -2,10 +2,11 @@
 
 -- name: join
 WITH worker AS (
-    INSERT INTO queue_workers (host, pid, concurrency, queues, kinds) VALUES ($1, $2, $3, $4::json, $5::json)
+    INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, limits)
+    VALUES ($1, $2, $3, $4::json, $5::json, $6::json)
     RETURNING id
 ), beat AS (
-    INSERT INTO queue_heartbeats (worker_id, expires_at) SELECT id, now() + $6 * interval '1 microsecond' FROM worker
+    INSERT INTO queue_heartbeats (worker_id, expires_at) SELECT id, now() + $7 * interval '1 microsecond' FROM worker
 )
 SELECT id FROM worker
 

@@ -26,16 +26,20 @@ SELECT kind, queue, 'dead', count(*), min(finished_at) * 1000, 0
 FROM queue_dead GROUP BY kind, queue
 
 -- name: workers
--- Worker processes, each with the number of jobs that it holds. Retention removes workers that stopped long ago.
+-- Worker processes. Retention removes workers that stopped long ago.
 SELECT id, host, pid, concurrency, queues, kinds,
        started_at * 1000,
        coalesce(b.heartbeat_at, w.heartbeat_at, started_at) * 1000,
        stopped_at * 1000,
        coalesce(b.expires_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), FALSE),
-       (SELECT count(*) FROM queue_jobs AS j WHERE j.worker_id = w.id AND j.worker_id <> 0)
+       limits
 FROM queue_workers AS w
 LEFT JOIN queue_heartbeats AS b ON b.worker_id = w.id AND w.stopped_at IS NULL
 ORDER BY id
+
+-- name: held
+-- How many jobs each worker holds: worker, queue, number.
+SELECT worker_id, queue, count(*) FROM queue_jobs WHERE worker_id <> 0 GROUP BY worker_id, queue
 
 -- name: jobs_hot
 -- Waiting and running jobs with ids above $1, up to $5, that match. NULL matches any. Arguments of at most $16 bytes
@@ -214,6 +218,10 @@ SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000,
                                 AND (run_at, id) < ($4 / 1000, $5)
                               ORDER BY run_at, id LIMIT +$6))
 
+-- name: lock_free
+-- A row if nobody has this waiting job locked. Here nobody can.
+SELECT id FROM queue_jobs WHERE id = $1
+
 -- name: attempts
 -- The last 1000 recorded attempts of a job, up to the fence of its row, which was read just before. Nothing is recorded
 -- later under a fence that is over, so they match that row.
@@ -222,6 +230,31 @@ SELECT attempt, worker_id, w.host || ':' || w.pid, a.started_at * 1000,
 FROM queue_attempts AS a LEFT JOIN queue_workers AS w ON w.id = worker_id
 WHERE job_id = $1 AND fence <= $2
 ORDER BY fence DESC LIMIT 1000
+
+-- name: ended
+-- The attempts that ended last, at most $1 from each table: id, kind and queue (NULL: the job is gone), outcome, attempt,
+-- worker, its name, start, end, whether it left a dead letter, and the first $2 characters of its error. The history has
+-- the completed ones, and jobs that were cancelled while they waited.
+WITH over AS MATERIALIZED (
+    SELECT id, kind, queue, state, attempt, worker_id, started_at, finished_at, substr(error, 1, $2) AS error
+    FROM queue_history ORDER BY finished_at DESC LIMIT +$1
+), last AS MATERIALIZED (
+    SELECT job_id, fence, attempt, worker_id, started_at, ended_at, outcome, substr(error, 1, $2) AS error
+    FROM queue_attempts ORDER BY ended_at DESC LIMIT +$1
+)
+SELECT o.id, o.kind, o.queue, o.state, o.attempt, o.worker_id, w.host || ':' || w.pid, o.started_at * 1000,
+       o.finished_at * 1000, 0, o.error
+FROM over AS o LEFT JOIN queue_workers AS w ON w.id = o.worker_id
+WHERE o.state = 'completed' OR o.started_at IS NULL
+UNION ALL
+SELECT a.job_id, coalesce(j.kind, d.kind, h.kind), coalesce(j.queue, d.queue, h.queue), a.outcome, a.attempt,
+       a.worker_id, w.host || ':' || w.pid, a.started_at * 1000, a.ended_at * 1000,
+       CASE WHEN d.fence = a.fence THEN 1 ELSE 0 END, a.error
+FROM last AS a
+LEFT JOIN queue_jobs AS j ON j.id = a.job_id
+LEFT JOIN queue_dead AS d ON d.id = a.job_id
+LEFT JOIN queue_history AS h ON h.id = a.job_id
+LEFT JOIN queue_workers AS w ON w.id = a.worker_id
 
 -- name: failures_dead
 -- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last

@@ -1,8 +1,8 @@
 -- Workers: joining, heartbeats, losses, and the rescue of their jobs.
 
 -- name: join
-INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, started_at)
-VALUES ($1, $2, $3, $4, $5, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
+INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, limits, started_at)
+VALUES ($1, $2, $3, $4, $5, $6, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 
 -- name: join_heartbeat
 INSERT INTO queue_heartbeats (worker_id, heartbeat_at, expires_at)

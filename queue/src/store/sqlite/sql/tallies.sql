@@ -25,3 +25,23 @@ FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) 
 LEFT JOIN (SELECT * FROM queue_tallies
            WHERE span = $1 AND began_at > CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - $2 / 1000
            ORDER BY span DESC, began_at DESC LIMIT +$3) AS t ON true
+
+-- name: add_failures
+INSERT INTO queue_failures (failure, began_at, attempts, first_at, last_at)
+SELECT d.value ->> 'failure', n.now / 3600000 * 3600000, d.value ->> 'attempts', n.now, n.now
+FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS now) AS n CROSS JOIN json_each($1) AS d
+WHERE true
+ON CONFLICT (failure, began_at) DO UPDATE SET attempts = attempts + excluded.attempts, last_at = excluded.last_at
+
+-- name: purge_failures
+DELETE FROM queue_failures
+WHERE (failure, began_at) IN (
+    SELECT failure, began_at FROM queue_failures
+    WHERE began_at < CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - $1 / 1000
+    ORDER BY began_at LIMIT +$2)
+
+-- name: failures
+SELECT failure, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000, first_at * 1000, last_at * 1000,
+       attempts
+FROM queue_failures WHERE failure IN (SELECT value FROM json_each($1))
+ORDER BY failure, began_at
