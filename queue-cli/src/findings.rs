@@ -211,7 +211,13 @@ pub(crate) fn late(world: &World) -> Vec<Finding> {
 fn failing(world: &World) -> Vec<Finding> {
     let retrying = world.failing.iter().filter(|it| it.retrying.jobs > 0);
     let found = retrying.take(TOLD).map(|it| {
-        let message = format!("Of {}, {} after a failure{}", name(&it.kind), waits(it.retrying), error(it));
+        let (new, back) = match it.back_since {
+            _ if it.is_new => ("new ", ""),
+            Some(_) => ("", " that has come back"),
+            None => ("", ""),
+        };
+        let (kind, wait) = (name(&it.kind), waits(it.retrying));
+        let message = format!("Of {kind}, {wait} after a {new}failure{back}{}", error(it));
         Finding::new(Warning, message, errors(it))
     });
     found.collect()
@@ -266,7 +272,7 @@ fn dead(world: &World) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -366,12 +372,20 @@ mod tests {
         let group = json!({
             "group": "3f9a1b2c00000000", "kind": "mail", "title": "", "dead": jobs(0), "retrying": jobs(12),
             "first": chrono::DateTime::UNIX_EPOCH, "last": chrono::DateTime::UNIX_EPOCH, "sample": 1,
-            "error": "connection refused\nby db1",
+            "error": "connection refused\nby db1", "is_new": false, "back_since": null, "by_hour": vec![0; 24],
         });
-        let failing = vec![serde_json::from_value(group).expect("a group")];
-        let world = World { failing, ..world(&[], &[worker(&[], &["mail"], 0, true)]) };
-        let message = "Of `mail`, 12 jobs wait after a failure: connection refused";
-        assert_eq!(told(&status(&world)), [(message, "queue errors 3f9a1b2c")]);
+        for (new, back, failure) in [
+            (false, Value::Null, "a failure"),
+            (true, Value::Null, "a new failure"),
+            (false, json!(chrono::DateTime::UNIX_EPOCH), "a failure that has come back"),
+        ] {
+            let mut group = group.clone();
+            (group["is_new"], group["back_since"]) = (new.into(), back);
+            let failing = vec![serde_json::from_value(group).expect("a group")];
+            let world = World { failing, ..world(&[], &[worker(&[], &["mail"], 0, true)]) };
+            let message = format!("Of `mail`, 12 jobs wait after {failure}: connection refused");
+            assert_eq!(told(&status(&world)), [(&*message, "queue errors 3f9a1b2c")]);
+        }
     }
 
     #[test]

@@ -134,3 +134,53 @@ fn tell(screen: &Screen, it: &Ended, widths: &mut [usize; 3]) -> Result<(), Fail
     let line = cut(&line, screen.look.width.unwrap_or(usize::MAX));
     screen.out(&(screen.look.paint(tone, line.trim_end()) + "\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(id: i64, outcome: &str, is_dead: bool) -> Ended {
+        serde_json::from_value(serde_json::json!({
+            "id": id, "kind": "mail", "queue": "q", "is_dead": is_dead, "attempt": 1, "worker": 1, "worker_name": null,
+            "started_at": DateTime::UNIX_EPOCH, "ended_at": DateTime::UNIX_EPOCH, "outcome": outcome, "error": null,
+        }))
+        .expect("an end")
+    }
+
+    #[test]
+    fn each_end_is_shown_once() {
+        let ids = |ended: &[Ended]| ended.iter().map(|it| it.id.get()).collect::<Vec<_>>();
+        let look = |from: i64, to: i64| (from..to).rev().map(|id| ended(id, "completed", false)).collect::<Vec<_>>();
+        let mut before = None;
+        let (first, missed) = new(look(1, 4), &mut before);
+        assert_eq!((ids(&first), missed), (vec![1, 2, 3], false), "the oldest first");
+        assert_eq!(ids(&new(look(1, 4), &mut before).0), [0; 0]);
+        // one that was written late is older than what was shown
+        let mut late = look(2, 6);
+        late.insert(2, ended(99, "failed", true));
+        assert_eq!(ids(&new(late, &mut before).0), [99, 4, 5]);
+        let many = i64::from(SEEN);
+        let (shown, missed) = new(look(5, 5 + many), &mut before);
+        assert_eq!((shown.len(), missed), (SEEN as usize - 2, false));
+        assert!(new(look(many + 5, 2 * many + 5), &mut before).1, "nothing that was known: some were missed");
+    }
+
+    #[test]
+    fn words_select() {
+        let shown = |text: &str, failed| Shown::read(&[text.to_owned()], failed, DateTime::UNIX_EPOCH);
+        let [completed, failed, dead] = [("completed", false), ("failed", false), ("timed_out", true)]
+            .map(|(outcome, dead)| ended(1, outcome, dead));
+        let has = |text: &str, only| {
+            let shown = shown(text, only).expect("words");
+            [&completed, &failed, &dead].map(|it| shown.has(it))
+        };
+        assert_eq!(has("", false), [true; 3]);
+        assert_eq!(has("", true), [false, true, true]);
+        assert_eq!(has("state:dead kind:mail", false), [false, false, true]);
+        assert_eq!(has("state:completed queue:q", false), [true, false, false]);
+        assert_eq!(has("queue:other", false), [false; 3]);
+        for wrong in ["state:ready", "error:x", "kind:a kind:b", "colour:red"] {
+            assert_eq!(shown(wrong, false).map(|_| ()).map_err(|failure| failure.code), Err(2), "{wrong}");
+        }
+    }
+}

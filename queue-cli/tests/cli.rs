@@ -1,6 +1,6 @@
 //! Every command as a user runs it, on each engine.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use queue::{Job as _, JobError, JobId, job};
@@ -125,6 +125,63 @@ async fn fill(db: &TestDb) -> [JobId; 6] {
     })
 }
 
+/// What a command that does not end has printed, line by line.
+struct Tail {
+    child: std::process::Child,
+    lines: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Tail {
+    fn new(url: &str, line: &str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut child = queue(url, &words).spawn().expect("it starts");
+        let lines = std::io::BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, lines }
+    }
+
+    fn next(&mut self) -> String {
+        self.lines.next().expect("a line").expect("read")
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn end(mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().expect("a process"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
+    }
+}
+
+async fn tail_follows_on(engine: Engine) {
+    let Some(db) = database(engine).await else { return };
+    let url = db.url();
+    run(url, "migrate").says(0, &["up to date"], &[" · "]);
+    fill(&db).await;
+    run(url, "tail state:ready").says(2, &[], &["`tail` takes kind:, queue: and state:completed", "queue list"]);
+    run(url, "tail error:x").says(2, &[], &["`tail` takes kind:"]);
+    let mut all = Tail::new(url, "tail --json --lines 3");
+    let mut failed = Tail::new(url, "tail --failed kind:send_email --lines 1");
+    let mut seen: Vec<Value> = (0..3).map(|_| serde_json::from_str(&all.next()).expect("JSON")).collect();
+    seen.sort_by_key(|it| it["id"].as_i64());
+    let told: Vec<_> = seen.iter().map(|it| (it["outcome"].as_str(), it["is_dead"].as_bool())).collect();
+    assert_eq!(told, [(Some("completed"), Some(false)), (Some("failed"), Some(true)), (Some("failed"), Some(true))]);
+    let line = failed.next();
+    assert!(line.contains("send_email  failed, dead") && line.contains("connection refused (smtp"), "{line}");
+    // what ends from now on
+    let id = with_pool!(db, pool => {
+        let id = SendEmail::new("nobody", "Later").queue("late").enqueue(pool).await.expect("enqueued");
+        let over = async {
+            while !queue::admin::Admin::new(pool).job(id).await.is_ok_and(|job| job.is_some_and(|job| job.job.state.is_final())) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        queue::Worker::builder(pool).queue("late", 1).build().expect("a worker").run(over).await.expect("it ends well");
+        id.to_string()
+    });
+    let (line, json) = (failed.next(), all.next());
+    assert!(line.contains(&id) && json.contains(&format!("\"id\":{id},")), "{line}\n{json}");
+    [all, failed].into_iter().for_each(Tail::end);
+}
+
 async fn every_command_on(engine: Engine) {
     let Some(db) = database(engine).await else { return };
     let url = db.url();
@@ -210,13 +267,15 @@ async fn every_command_on(engine: Engine) {
     assert_eq!(run(url, &format!("why {dead} --json")).json()[0]["reason"]["name"], "dead");
     run(url, "why").says(0, &["JOBS  WAIT", "2  for a worker: none is alive", "1  until they are due"], &[]);
     assert_eq!(run(url, "why --json").json()[0]["jobs"]["jobs"], 2);
-    run(url, "errors").says(0, &["GROUP", "connection refused (<address>)"], &["queue errors GROUP"]);
+    run(url, "errors").says(0, &["GROUP", "NEW", "connection refused (<address>)"], &["queue errors GROUP"]);
     let errors = run(url, "errors --json").json();
     let group = errors[0]["groups"][0]["group"].as_str().expect("a group")[..8].to_owned();
     run(url, &format!("errors {group}")).says(
         0,
         &[
             "2 dead, 0 waiting for another attempt",
+            "; new\n",
+            "█ 2 attempts\n",
             "connection refused (smtp.example.org:587)",
             "while sending Welcome",
             &format!("queue send-back --match 'group:{group}' --first 1\n"),
@@ -416,6 +475,26 @@ async fn every_command_on(engine: Engine) {
         let ran = run(&read_only, words);
         assert!(ran.code == 1 && ran.err.contains("only") && ran.err.contains("fix: "), "{}", ran.all());
     }
+}
+
+#[tokio::test]
+async fn sqlite_tail_follows() {
+    tail_follows_on(Engine::Sqlite).await;
+}
+
+#[tokio::test]
+async fn postgres_tail_follows() {
+    tail_follows_on(Engine::Postgres).await;
+}
+
+#[tokio::test]
+async fn mariadb_tail_follows() {
+    tail_follows_on(Engine::MariaDb).await;
+}
+
+#[tokio::test]
+async fn mysql_tail_follows() {
+    tail_follows_on(Engine::MySql).await;
 }
 
 #[tokio::test]

@@ -244,7 +244,8 @@ impl Admin {
     }
 
     /// What fails now, by group: texts that differ only in what varies are one group. It looks at the 10,000 newest dead
-    /// letters, and at 10,000 attempts of the newest jobs, so it takes some milliseconds however many there are.
+    /// letters, and at the 10,000 attempts that ended last, so it takes some milliseconds however many there are. Workers
+    /// count the attempts that fail, hour by hour. So it also tells which group is new, and which has come back.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

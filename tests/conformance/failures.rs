@@ -11,6 +11,8 @@ conformance! {
     jobs_that_fail_alike_are_one_group,
     a_group_is_sent_back_one_first_and_then_all,
     groups_of_many_failures_are_of_the_newest,
+    a_group_is_new_or_has_come_back,
+    the_last_ends_are_read_newest_first,
 }
 
 fn fails(label: &str, error: &str) -> Enqueue<Play> {
@@ -105,4 +107,78 @@ async fn groups_of_many_failures_are_of_the_newest(db: Db) {
     assert!(!failures.complete);
     let [group] = &failures.groups[..] else { panic!("{failures:?}") };
     assert_eq!((&*group.title, group.dead.jobs, group.dead.or_more), ("new #", 10_000, true));
+}
+
+async fn a_group_is_new_or_has_come_back(db: Db) {
+    let errors = ["no user 1", "no user 2", "refused"];
+    db.enqueue_all(errors.map(|error| fails("a", error))).await;
+    let again = Step::RetryAfter(1, "no user 3".into());
+    db.enqueue(Play::new("r", vec![again.clone(), again, Step::Complete])).await;
+    let worker = db.start(db.worker());
+    eventually("all are over", async || (db.counts().await == (0, 1, 3)).then_some(())).await;
+    worker.stop().await;
+    let told = async || -> Vec<_> {
+        let found = groups(&db).await.into_iter();
+        found.map(|it| (it.title, it.is_new, it.back_since.is_some(), it.by_hour.iter().sum::<u64>())).collect()
+    };
+    let expected = |title: &str, is_new, back, failed| (title.to_owned(), is_new, back, failed);
+    // those that were tried again count, too
+    assert_eq!(told().await, [expected("no user #", true, false, 4), expected("refused", true, false, 1)]);
+    let worst = groups(&db).await[0].group.clone();
+    let hours = |hours: i64| db.time(-hours * 3_600_000);
+    // it was first seen four days ago, and has been quiet since
+    db.sql(format!(
+        "INSERT INTO queue_failures (failure, began_at, attempts, first_at, last_at) VALUES ('{worst}', {0}, 7, {0}, {0})",
+        hours(96)
+    ))
+    .await;
+    assert_eq!(told().await[0], expected("no user #", false, true, 4));
+    let group = groups(&db).await.remove(0);
+    assert!(group.first < db.now().await - chrono::TimeDelta::days(3), "{group:?}");
+    // it was not quiet for a day
+    db.sql(format!(
+        "INSERT INTO queue_failures (failure, began_at, attempts, first_at, last_at) VALUES ('{worst}', {0}, 7, {0}, {1})",
+        hours(95),
+        hours(20)
+    ))
+    .await;
+    assert_eq!(told().await[0], expected("no user #", false, false, 4));
+    // who has them counted by nobody does not know
+    db.sql("DELETE FROM queue_failures").await;
+    assert_eq!(told().await[0], expected("no user #", false, false, 0));
+}
+
+async fn the_last_ends_are_read_newest_first(db: Db) {
+    assert_eq!(db.admin().ended(10).await.expect("ends"), []);
+    let worker = db.start(db.worker().concurrency(1));
+    let step = async |steps: Vec<Step>, state| {
+        let id = db.enqueue(Play::new("a", steps).max_retries(0)).await;
+        db.reaches(id, state).await;
+        id
+    };
+    let completed = step(vec![Step::Complete], JobState::Completed).await;
+    let dead = step(vec![Step::Fail("no user".into())], JobState::Dead).await;
+    let snoozed = step(vec![Step::Snooze(3_600_000)], JobState::Scheduled).await;
+    let cancelled = step(vec![Step::Cancel("no need".into())], JobState::Cancelled).await;
+    db.admin().cancel(snoozed).await.expect("cancelled");
+    let gone = step(vec![Step::Die("x".into())], JobState::Dead).await;
+    db.sql(format!("DELETE FROM queue_dead WHERE id = {gone}")).await;
+    worker.stop().await;
+    let ended = db.admin().ended(10).await.expect("ends");
+    let told: Vec<_> = ended.iter().map(|it| (it.id, &*it.kind, &*it.attempt.outcome, it.is_dead)).collect();
+    let expected = [
+        (gone, "", "failed", false),
+        (snoozed, "play", "cancelled", false),
+        (cancelled, "play", "cancelled", false),
+        (snoozed, "play", "snoozed", false),
+        (dead, "play", "failed", true),
+        (completed, "play", "completed", false),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(ended[4].attempt.error.as_deref(), Some("no user"));
+    assert!(ended[4].attempt.worker_name.is_some() && ended[4].attempt.ended_at >= Some(ended[4].attempt.started_at));
+    assert_eq!(db.admin().ended(2).await.expect("ends"), ended[..2]);
+    // a dead letter that was sent back is none
+    db.admin().send_back(dead).await.expect("sent back");
+    assert!(!db.admin().ended(10).await.expect("ends")[4].is_dead);
 }

@@ -175,6 +175,8 @@ async fn a_worker_does_its_work_and_no_more(db: Db) {
     account.can("DELETE FROM queue_unique_jobs").await;
     // and of old tallies
     account.can("DELETE FROM queue_tallies WHERE span = 60").await;
+    assert!(db.count("queue_failures").await > 0, "the last write of the worker");
+    account.can("DELETE FROM queue_failures WHERE began_at < last_at").await;
     // how it looks for operations, and removes old ones
     account.can("SELECT id FROM queue_operations WHERE state = 'running' AND beat_at < ended_at").await;
     account.can("DELETE FROM queue_refusals WHERE operation_id IN (SELECT id FROM queue_operations)").await;
@@ -217,6 +219,8 @@ async fn an_administrator_mends_and_no_more(db: Db) {
     assert!(admin.workers().await.expect("workers").len() == 1 && !admin.stats().await.expect("counts").is_empty());
     admin.gauges().await.expect("gauges");
     assert!(!admin.throughput(Duration::from_secs(600)).await.expect("tallies").tallies.is_empty());
+    assert!(admin.failures().await.expect("groups").groups[0].is_new);
+    assert_eq!(admin.ended(10).await.expect("ends").len(), 2);
     admin.edit_args(dead, &json!({"label": "x", "steps": []})).await.expect("edited");
     admin.send_back(dead).await.expect("sent back");
     admin.edit_args(dead, &json!({"label": "y", "steps": []})).await.expect("edited");
@@ -247,6 +251,7 @@ async fn an_administrator_mends_and_no_more(db: Db) {
         .cannot(&[
             "DELETE FROM queue_workers",
             "DELETE FROM queue_tallies",
+            "DELETE FROM queue_failures",
             "DELETE FROM queue_operations",
             "UPDATE queue_heartbeats SET worker_id = 0",
             "UPDATE queue_migrations SET version = 9",
@@ -384,6 +389,7 @@ async fn a_reader_looks_and_no_more(db: Db) {
         "queue_operations",
         "queue_refusals",
         "queue_tallies",
+        "queue_failures",
     ];
     for table in tables.into_iter().chain(["queue_all", "queue_stats"]) {
         account.can(&format!("SELECT * FROM {table}")).await;

@@ -777,6 +777,7 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
         "queue_unique_keys",
         "queue_unique_jobs",
         "queue_tallies",
+        "queue_failures",
     ];
     for table in tables {
         db.sql(format!("DELETE FROM {table}")).await;

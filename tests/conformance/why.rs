@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use queue::admin::{Filter, Reason, Why};
 use queue::{Error, Job, JobId, JobState};
+use queue_test_support::Engine;
 use queue_tests::jobs::{Note, Play};
 use queue_tests::{Db, Step, What, eventually};
 
@@ -14,6 +15,8 @@ conformance! {
     follows_a_job_to_its_end,
     counts_the_jobs_that_come_first,
     sums_up_what_all_wait_for,
+    knows_the_limit_of_a_queue,
+    finds_a_transaction_that_has_the_row,
 }
 
 async fn why(db: &Db, id: JobId) -> Why {
@@ -128,4 +131,40 @@ async fn sums_up_what_all_wait_for(db: Db) {
     assert_eq!(lines(&Filter::new().kind("ntoe")).await, ["2 wait for a worker that knows `ntoe`"]);
     assert_eq!(lines(&Filter::new().queue("paused")).await, ["4 wait until the queue `paused` is resumed"]);
     worker.stop().await;
+}
+
+async fn knows_the_limit_of_a_queue(db: Db) {
+    let worker = db.start(db.worker().queue("slow", 1).queue("quick", 4));
+    let held = db.enqueue(Play::new("a", vec![Step::hold("never")]).queue("slow")).await;
+    db.probe.wait_for(What::Started, "a", 1).await;
+    let waits = db.enqueue(Note::new("b").queue("slow")).await;
+    // four slots are free, but none for this queue
+    let reason = why(&db, waits).await.reason;
+    assert!(matches!(reason, Reason::Busy { running: 1, slots: 1 } | Reason::Running { .. }), "{reason:?}");
+    let it = db.admin().workers().await.expect("workers").remove(0);
+    let limits: Vec<_> = it.limits.iter().map(|(queue, most)| (&**queue, *most)).collect();
+    assert_eq!(limits, [("quick", 4), ("slow", 1)]);
+    assert!(it.held["slow"] >= 1 && it.running == it.held["slow"], "{it:?}");
+    // a worker of the build before tells no limits
+    db.sql("UPDATE queue_workers SET limits = NULL").await;
+    assert!(db.admin().workers().await.expect("workers")[0].limits.is_empty());
+    db.admin().cancel(held).await.expect("cancelled");
+    db.reaches(waits, JobState::Completed).await;
+    worker.stop().await;
+}
+
+async fn finds_a_transaction_that_has_the_row(db: Db) {
+    let id = db.enqueue(Note::new("a")).await;
+    let worker = db.fake_worker(3_600_000).await;
+    db.sql(format!("UPDATE queue_workers SET kinds = '[\"note\"]', queues = '[]' WHERE id = {worker}")).await;
+    db.sql(format!("UPDATE queue_jobs SET run_at = {} WHERE id = {id}", db.time(-60_000))).await;
+    assert!(matches!(why(&db, id).await.reason, Reason::Unexplained { .. }));
+    if db.engine() == Engine::Sqlite {
+        return; // it locks no rows
+    }
+    let mut tx = db.begin().await;
+    tx.sql(&format!("SELECT id FROM queue_jobs WHERE id = {id} FOR UPDATE")).await.expect("locked");
+    assert_eq!(why(&db, id).await.reason, Reason::Locked);
+    tx.rollback().await;
+    assert!(matches!(why(&db, id).await.reason, Reason::Unexplained { .. }));
 }

@@ -87,7 +87,7 @@ pub struct JobDetail {
 }
 
 /// One attempt of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Attempt {
     /// Its number; 1 is the first. An attempt that does not count (snoozed, released) shares its number with the next.
@@ -108,7 +108,7 @@ pub struct Attempt {
 }
 
 /// An attempt that ended. See [`Admin::ended`](crate::admin::Admin::ended).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Ended {
     /// Its job.

@@ -279,11 +279,11 @@ UNION ALL
 SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM dead
 
 -- name: failures_retrying
--- The same for waiting jobs whose last attempt failed, among the $1 attempts of the newest jobs. Attempts that a shutdown
+-- The same for waiting jobs whose last attempt failed, among the $1 attempts that ended last. Attempts that a shutdown
 -- released do not matter.
 WITH last_ones AS (
     SELECT job_id, fence, outcome, LEFT(error, $2) AS error, ended_at
-    FROM queue_attempts FORCE INDEX (PRIMARY) ORDER BY job_id DESC, fence DESC LIMIT $1
+    FROM queue_attempts FORCE INDEX (queue_attempts_ended) ORDER BY ended_at DESC LIMIT $1
 )
 SELECT j.kind, a.error, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(a.ended_at)),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(a.ended_at)), MAX(a.job_id)

@@ -258,11 +258,11 @@ UNION ALL
 SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM dead
 
 -- name: failures_retrying
--- The same for waiting jobs whose last attempt failed, among the $1 attempts of the newest jobs. Attempts that a shutdown
+-- The same for waiting jobs whose last attempt failed, among the $1 attempts that ended last. Attempts that a shutdown
 -- released do not matter. (LATERAL with a limit: the plan stays on the primary key, whatever the statistics say.)
 WITH last AS MATERIALIZED (
     SELECT job_id, fence, outcome, left(error, $2::integer) AS error, ended_at
-    FROM queue_attempts ORDER BY job_id DESC, fence DESC LIMIT $1
+    FROM queue_attempts ORDER BY ended_at DESC LIMIT $1
 )
 SELECT j.kind, a.error, count(*), min(a.ended_at), max(a.ended_at), max(a.job_id)
 FROM last AS a

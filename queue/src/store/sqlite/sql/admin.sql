@@ -267,11 +267,11 @@ UNION ALL
 SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM dead
 
 -- name: failures_retrying
--- The same for waiting jobs whose last attempt failed, among the $1 attempts of the newest jobs. Attempts that a shutdown
+-- The same for waiting jobs whose last attempt failed, among the $1 attempts that ended last. Attempts that a shutdown
 -- released do not matter.
 WITH last AS MATERIALIZED (
     SELECT job_id, fence, outcome, substr(error, 1, $2) AS error, ended_at
-    FROM queue_attempts ORDER BY job_id DESC, fence DESC LIMIT +$1
+    FROM queue_attempts ORDER BY ended_at DESC LIMIT +$1
 )
 SELECT j.kind, a.error, count(*), min(a.ended_at) * 1000, max(a.ended_at) * 1000, max(a.job_id)
 FROM last AS a CROSS JOIN queue_jobs AS j ON j.id = a.job_id
