@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::beside;
-use super::jobs::{Noop, Seen};
+use super::jobs::{Dying, Noop, Seen};
 use crate::MANY;
 use crate::database::{Db, each};
 use crate::figures::rate;
@@ -42,6 +42,12 @@ pub(super) async fn of_many_queues(db: &Db) -> Result<Value> {
     waiting(db).await
 }
 
+/// Jobs that all end as dead letters.
+pub(super) async fn dying(db: &Db) -> Result<Value> {
+    each!(db, pool => queue::enqueue_all(pool, Dying::many(MANY)).await)?;
+    recorded(db, |worker| worker, "SELECT count(*) FROM queue_dead".to_owned()).await
+}
+
 /// From the start of a worker to the record of 50,000 jobs that wait already.
 async fn waiting(db: &Db) -> Result<Value> {
     drained_by(db, |worker| worker).await
@@ -50,14 +56,19 @@ async fn waiting(db: &Db) -> Result<Value> {
 async fn drained_by(db: &Db, with: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> Result<Value> {
     // numbers grow, and what was put there for company has smaller ones in the history
     let before = db.number("SELECT max(id) FROM queue_history").await?.max(0);
-    let recorded = format!("SELECT count(*) FROM queue_history WHERE id > {before} AND state = 'completed'");
+    let count = format!("SELECT count(*) FROM queue_history WHERE id > {before} AND state = 'completed'");
+    recorded(db, with, count).await
+}
+
+/// `count`: how many of the jobs are recorded.
+async fn recorded(db: &Db, with: impl FnOnce(WorkerBuilder) -> WorkerBuilder, count: String) -> Result<Value> {
     let seen = Seen::expecting(MANY);
     let worker = with(db.worker(&seen)).build()?;
     let start = Instant::now();
     let done = async {
         seen.news.notified().await;
         // done is what the database has recorded
-        while db.number(recorded.as_str()).await? < MANY {
+        while db.number(count.as_str()).await? < MANY {
             sleep(Duration::from_millis(1)).await;
         }
         Ok(rate(MANY, start))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use queue::{State, job};
+use queue::{JobError, State, job};
 use tokio::sync::Notify;
 
 use crate::S32;
@@ -55,6 +55,13 @@ pub(super) async fn noop(State(seen): State<Seen>, n: i64, s: String) {
     seen.one_less();
 }
 
+/// Fails for good.
+#[job(max_retries = 0)]
+pub(super) async fn dying(State(seen): State<Seen>, n: i64, s: String) -> Result<(), JobError> {
+    seen.one_less();
+    Err(JobError::dead(format!("no order {n}: {s}")))
+}
+
 /// Notes how long ago its enqueue began.
 #[job]
 pub(super) async fn timed(State(seen): State<Seen>, n: i64, s: String) {
@@ -75,6 +82,12 @@ pub(super) async fn brief(State(seen): State<Seen>, n: i64, s: String) {
 impl Noop {
     pub(super) fn many(jobs: i64) -> impl Iterator<Item = Noop> {
         (0..jobs).map(|n| Noop { n, s: S32.to_owned() })
+    }
+}
+
+impl Dying {
+    pub(super) fn many(jobs: i64) -> impl Iterator<Item = Dying> {
+        (0..jobs).map(|n| Dying { n, s: S32.to_owned() })
     }
 }
 

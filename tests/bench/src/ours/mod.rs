@@ -24,6 +24,7 @@ mod mixed;
 mod paced;
 mod pickup;
 mod steady;
+mod watch;
 
 /// How many jobs at a time, when the workload does not say.
 const CONCURRENCY: u32 = 32;
@@ -48,6 +49,9 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "complete-in" => complete::run(&db, false).await,
         "drain" => drain::fresh(&db).await,
         "drain-metrics" => drain::with_metrics(&db).await,
+        "drain-watched" => watch::drain(&db).await,
+        "drain-dying" => drain::dying(&db).await,
+        "reads" => watch::reads(&db).await,
         "drain-queues" => drain::of_many_queues(&db).await,
         "drain-1" => children::drain(&db, 1, 32).await,
         "drain-4" => children::drain(&db, 4, 8).await,

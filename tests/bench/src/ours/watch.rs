@@ -1,0 +1,99 @@
+//! What the administration reads: how long it takes beside many rows, and what it costs a drain.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use queue::JobState;
+use queue::admin::{Admin, Filter};
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use super::{drain, fill};
+use crate::database::{Db, each};
+
+/// How often each read is timed.
+const TIMES: usize = 40;
+/// The watchers of a drain, and the pause of each between two looks.
+const WATCHERS: usize = 10;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The 95th percentile of each read, in milliseconds, in a database with many rows.
+pub(super) async fn reads(db: &Db) -> Result<Value> {
+    let many = fill::history();
+    for (table, wanted) in [("queue_jobs", many), ("queue_history", many), ("queue_dead", many / 10)] {
+        if db.number(format!("SELECT count(*) FROM {table}")).await? < wanted {
+            match table {
+                "queue_jobs" => fill::jobs(db, "noop", wanted, false).await?,
+                "queue_history" => fill::finished(db, wanted).await?,
+                _ => fill::dead_letters(db, wanted).await?,
+            }
+            fill::settle(db).await?;
+        }
+    }
+    let admin = each!(db, pool => Admin::new(pool));
+    let newest = admin.jobs(&Filter::new().limit(1)).await?.items[0].id;
+    let dead = admin.jobs(&Filter::new().state(JobState::Dead).limit(1)).await?.items[0].id;
+    let failures = admin.failures().await?;
+    let group = failures.groups.first().map_or("0", |it| &*it.group);
+    let mut figures = Map::new();
+    macro_rules! time {
+        ($($name:ident: $read:expr),* $(,)?) => {$(
+            let mut ms = Vec::new();
+            for _ in 0..TIMES {
+                let began = Instant::now();
+                drop($read.await?);
+                ms.push(began.elapsed().as_secs_f64() * 1e3);
+            }
+            ms.sort_by(f64::total_cmp);
+            figures.insert(concat!(stringify!($name), "_ms").to_owned(), json!(ms[TIMES * 95 / 100]));
+        )*};
+    }
+    time! {
+        gauges: admin.gauges(),
+        throughput: admin.throughput(Duration::from_secs(3600)),
+        failures: admin.failures(),
+        ended: admin.ended(1_000),
+        workers: admin.workers(),
+        operations: admin.operations(None),
+        list: admin.jobs(&Filter::new().limit(50)),
+        list_dead: admin.jobs(&Filter::new().state(JobState::Dead).limit(50)),
+        list_kind: admin.jobs(&Filter::new().kind("kind7").limit(50)),
+        list_queue: admin.jobs(&Filter::new().queue("q7").limit(50)),
+        list_running: admin.jobs(&Filter::new().state(JobState::Running).limit(50)),
+        list_group: admin.jobs(&Filter::new().group(group).limit(50)),
+        search_argument: admin.jobs(&Filter::new().arg("to", "nobody").limit(50)),
+        search_error: admin.jobs(&Filter::new().error("no such text").limit(50)),
+        job: admin.job(dead),
+        why: admin.why(newest),
+        why_summary: admin.why_summary(&Filter::new()),
+    }
+    Ok(figures.into())
+}
+
+/// The drain while several people watch.
+pub(super) async fn drain(db: &Db) -> Result<Value> {
+    let watchers: Vec<_> = (0..WATCHERS)
+        .map(|_| {
+            let admin = each!(db, pool => Admin::new(pool));
+            tokio::spawn(async move {
+                loop {
+                    admin.gauges().await?;
+                    admin.throughput(Duration::from_secs(3600)).await?;
+                    admin.failures().await?;
+                    admin.workers().await?;
+                    sleep(PAUSE).await;
+                }
+                #[expect(unreachable_code, reason = "it tells the type")]
+                anyhow::Ok(())
+            })
+        })
+        .collect();
+    let figures = drain::fresh(db).await;
+    watchers.iter().for_each(|it| it.abort());
+    for watcher in watchers {
+        if let Ok(ended) = watcher.await {
+            ended?;
+        }
+    }
+    figures
+}
