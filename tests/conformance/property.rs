@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use queue::admin::Filter;
+use queue::admin::{Filter, Reason};
 use queue::unique::{Enqueued, OnConflict, UniqueUntil};
 use queue::{Enqueue, Error, Job, JobId, JobState};
 use queue_tests::jobs::Play;
@@ -720,6 +720,25 @@ impl Case<'_> {
         Ok(())
     }
 
+    /// The reason for which each job does not run follows from the model.
+    async fn explain(&self) -> Result<(), TestCaseError> {
+        for (id, job) in &self.model.jobs {
+            let reason = self.db.admin().why(*id).await.expect("a reason").reason;
+            let told = match reason {
+                Reason::Completed => JobState::Completed,
+                Reason::Cancelled { .. } => JobState::Cancelled,
+                Reason::Dead { .. } => JobState::Dead,
+                Reason::WorkerLost { others: false, .. } => JobState::Running,
+                Reason::NotDue { .. } | Reason::Retrying { .. } => JobState::Scheduled,
+                Reason::Paused { .. } if self.model.paused.contains(&job.queue) => JobState::Ready,
+                Reason::NoWorker if !self.model.paused.contains(&job.queue) => JobState::Ready,
+                _ => return Err(TestCaseError::fail(format!("{id} is {}: {reason:?}", job.state))),
+            };
+            prop_assert_eq!(told, job.state, "{} {:?}", id, reason);
+        }
+        Ok(())
+    }
+
     /// How often each job was run.
     fn runs(&self) -> BTreeMap<JobId, usize> {
         let mut runs = BTreeMap::new();
@@ -765,6 +784,13 @@ async fn rows(db: &Db) -> Vec<String> {
     rows.into_iter().map(text).collect()
 }
 
+async fn have_left(db: &Db) {
+    eventually("every worker to have left", async || {
+        (db.count("queue_workers WHERE stopped_at IS NULL AND host <> 'elsewhere'").await == 0).then_some(())
+    })
+    .await;
+}
+
 async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
     let tables = [
         "queue_jobs",
@@ -788,6 +814,8 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
         case.apply(op).await?;
         case.check().await?;
     }
+    have_left(db).await;
+    case.explain().await?;
     // whatever came before, everything that is not over can be brought to its end
     for queue in 0..QUEUES.len() {
         case.apply(Op::Resume(queue)).await?;
@@ -796,10 +824,7 @@ async fn case(db: &Db, ops: Vec<Op>) -> Result<(), TestCaseError> {
     case.apply(Op::Work(None)).await?;
     case.check().await?;
     prop_assert!(case.model.jobs.values().all(|job| job.state != JobState::Running && job.state != JobState::Ready));
-    eventually("every worker to have left", async || {
-        (db.count("queue_workers WHERE stopped_at IS NULL AND host <> 'elsewhere'").await == 0).then_some(())
-    })
-    .await;
+    have_left(db).await;
     Ok(())
 }
 
