@@ -54,9 +54,9 @@ impl Finding {
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     gauges: Gauges,
-    workers: Vec<WorkerInfo>,
+    pub(crate) workers: Vec<WorkerInfo>,
     /// What fails, and is tried again.
-    failing: Vec<FailureGroup>,
+    pub(crate) failing: Vec<FailureGroup>,
 }
 
 impl World {
