@@ -410,6 +410,26 @@ pub(crate) fn worker_row(table: &mut Table, it: &WorkerInfo, look: &Look) {
     table.row(tone, &[&name, state, &running, &slots, &since, &queues, &it.kinds.join(", ")]);
 }
 
+/// A worker as a page.
+#[cfg(feature = "top")]
+pub(crate) fn worker(it: &WorkerInfo, screen: &Screen) -> String {
+    let (_, state, _) = worker_state(it);
+    let [started, heartbeat] = [it.started_at, it.heartbeat_at].map(|at| screen.look.time(at));
+    let queues = if it.queues.is_empty() { "all".to_owned() } else { it.queues.join(", ") };
+    let holds = format!("{} of {} slots are busy", thousands(it.running), thousands(it.concurrency.into()));
+    let fields = [
+        ("holds", holds),
+        ("started", started),
+        ("heartbeat", heartbeat),
+        ("queues", queues),
+        ("kinds", it.kinds.join(", ")),
+    ];
+    let fields: String = fields.iter().map(|(name, text)| screen.field(name, text, true)).collect();
+    let head = format!("worker {}:{} · {state}", clean(&it.host), it.pid);
+    let next = format!("queue list state:running worker:{}\nqueue workers", it.id);
+    cut(&head, screen.look.width.unwrap_or(usize::MAX)) + "\n" + &fields + "\n" + &screen.field("next", &next, false)
+}
+
 pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
     let mut workers = admin.workers().await?;
     sort(&mut workers);
