@@ -206,9 +206,21 @@ pub(crate) async fn carry_out(
         if changed == 0 && refused == 0 {
             screen.say(&slips(admin, query).await?);
         }
-        let watch = watch.filter(|_| changed == 1).map_or_else(String::new, |id| format!(" Watch it: queue show {id}"));
-        screen.out(&format!("{} {past}.{watch}\n", jobs(changed)))?;
+        screen.out(&(was_done(&done, past, watch) + "\n"))?;
     }
+    was_not_done(&done, past)
+}
+
+/// What an operation did. `watch`: its only job.
+pub(crate) fn was_done(done: &Operation, past: &str, watch: Option<JobId>) -> String {
+    let watch =
+        watch.filter(|_| done.changed == 1).map_or_else(String::new, |id| format!(" Watch it: queue show {id}"));
+    format!("{} {past}.{watch}", jobs(done.changed))
+}
+
+/// What an operation did not do.
+pub(crate) fn was_not_done(done: &Operation, past: &str) -> Result<(), Failure> {
+    let (id, refused) = (done.id, done.refused.jobs);
     if done.progress == Progress::Running {
         let why = "another process goes on with it";
         return Err(Failure::new(3, why).fix(format!("queue audit {id}")));
@@ -268,9 +280,14 @@ pub(crate) async fn pause(admin: &Admin, screen: &Screen, queue: &str, paused: b
     let world = World::read(admin).await?;
     let [_, queues] = world.names();
     screen.say(&slip("queue", Some(queue), &queues));
+    screen.out(&(is_paused(queue, paused) + "\n"))
+}
+
+/// That a queue is paused, or is not, and the command that goes on.
+pub(crate) fn is_paused(queue: &str, paused: bool) -> String {
     let name = clean(queue);
-    screen.out(&match paused {
-        true => format!("queue `{name}` is paused. Its running jobs continue. Go on: queue resume {}\n", quoted(queue)),
-        false => format!("queue `{name}` is not paused. Watch it: queue status\n"),
-    })
+    match paused {
+        true => format!("queue `{name}` is paused. Its running jobs continue. Go on: queue resume {}", quoted(queue)),
+        false => format!("queue `{name}` is not paused. Watch it: queue status"),
+    }
 }

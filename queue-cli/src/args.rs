@@ -61,6 +61,15 @@ pub(crate) fn words(works: bool) -> clap::Command {
 pub(crate) enum Command {
     /// What is wrong, worst first, and how deep the queues are
     Status,
+    /// All of an incident on one screen, read every two seconds: findings, queues, errors, workers
+    #[cfg(feature = "top")]
+    Top {
+        /// Let capital letters act: P pauses or resumes a queue, S and A send dead letters back
+        #[arg(long)]
+        operate: bool,
+        #[command(flatten)]
+        by: By,
+    },
     /// Jobs, newest first: `queue list state:dead kind:send_email since:2h`
     List {
         /// Words that must all match: state:dead kind:send_email queue:mail attempt:>3 error:"timed out" since:2h
@@ -195,6 +204,8 @@ impl Command {
                 Some(by)
             }
             Self::Enqueue(new) => Some(&new.by),
+            #[cfg(feature = "top")]
+            Self::Top { by, .. } => Some(by),
             _ => None,
         }
     }
@@ -307,11 +318,17 @@ impl When {
     }
 }
 
+/// If there is such a command.
+const TOP: &str =
+    if cfg!(feature = "top") { "\n  queue top                            the same on a screen that stays" } else { "" };
+
 /// What `queue` alone says.
-pub(crate) const INCIDENT: &str = "\
+pub(crate) fn incident() -> String {
+    format!(
+        "\
 In an incident, in this order:
 
-  queue status                         what is wrong, worst first
+  queue status                         what is wrong, worst first{TOP}
   queue errors                         what fails: one line for each error
   queue tail --failed                  each failure, as it happens
   queue why                            what all waiting jobs wait for
@@ -326,7 +343,9 @@ In an incident, in this order:
   queue audit                          who changed what, and what still runs
 
 All commands: queue help
-";
+"
+    )
+}
 
 #[cfg(test)]
 mod tests {

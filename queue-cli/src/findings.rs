@@ -54,12 +54,22 @@ impl Finding {
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     gauges: Gauges,
-    workers: Vec<WorkerInfo>,
+    pub(crate) workers: Vec<WorkerInfo>,
     /// What fails, and is tried again.
-    failing: Vec<FailureGroup>,
+    pub(crate) failing: Vec<FailureGroup>,
 }
 
 impl World {
+    #[cfg(all(test, feature = "top"))]
+    pub(crate) fn of(gauges: serde_json::Value, workers: serde_json::Value, failing: serde_json::Value) -> Self {
+        let of = "as JSON";
+        Self {
+            gauges: serde_json::from_value(gauges).expect(of),
+            workers: serde_json::from_value(workers).expect(of),
+            failing: serde_json::from_value(failing).expect(of),
+        }
+    }
+
     pub(crate) async fn read(admin: &Admin) -> Result<Self, Error> {
         Ok(Self { gauges: admin.gauges().await?, workers: admin.workers().await?, failing: Vec::new() })
     }

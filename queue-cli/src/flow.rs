@@ -27,7 +27,7 @@ pub(crate) async fn read(admin: &Admin) -> Result<BTreeMap<String, Flow>, Error>
     Ok(by_queue(&admin.throughput(Duration::from_secs(60) * MINUTES).await?))
 }
 
-fn by_queue(throughput: &Throughput) -> BTreeMap<String, Flow> {
+pub(crate) fn by_queue(throughput: &Throughput) -> BTreeMap<String, Flow> {
     let mut flows: BTreeMap<String, Flow> = BTreeMap::new();
     for tally in throughput.over() {
         let flow = flows.entry(tally.queue.clone()).or_default();

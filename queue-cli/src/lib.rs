@@ -18,6 +18,8 @@ mod run;
 mod screen;
 mod tail;
 mod text;
+#[cfg(feature = "top")]
+mod top;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -104,7 +106,7 @@ fn start(words: Vec<OsString>, worker: Option<Configure>) -> Result<(), Failure>
     };
     let mut screen = Screen::new(args.json, args.utc);
     match args.command {
-        None => screen.out(args::INCIDENT),
+        None => screen.out(&args::incident()),
         Some(Own::Any(Command::Completions { shell })) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut args::words(works), "queue", &mut script);
@@ -158,6 +160,11 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
     let choose = |which, over| act::choose(which, over, screen);
     let acts = match &command {
         Command::Migrate { sql: true, from } => return run::script(screen, url, *from),
+        #[cfg(feature = "top")]
+        Command::Top { .. } => {
+            top::refuse(screen)?;
+            None
+        }
         Command::Retry { which, over } => Some((Action::Retry, choose(which, Some(over))?)),
         Command::SendBack { which, over } => Some((Action::SendBack, choose(which, Some(over))?)),
         Command::Cancel(which) => Some((Action::Cancel, choose(which, None)?)),
@@ -178,6 +185,8 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
     let done = match (command, acts) {
         (_, Some((action, chosen))) => act::act(admin, screen, action, chosen).await,
         (Command::Status, _) => look::status(admin, screen).await,
+        #[cfg(feature = "top")]
+        (Command::Top { operate, .. }, _) => top::top(admin, url, screen, operate).await,
         (Command::List { query, limit, before }, _) => look::list(admin, screen, &query, limit, before).await,
         (Command::Show { id }, _) => look::show(admin, screen, id).await,
         (Command::Errors { group }, _) => look::errors(admin, screen, group.as_deref()).await,

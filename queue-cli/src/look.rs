@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, Reason, WorkerInfo};
+use queue::admin::{Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, QueueInfo, Reason, WorkerInfo};
 use queue::{Error, JobId, JobState};
 use serde_json::{Value, json};
 
@@ -13,32 +13,95 @@ use crate::findings::{self, World};
 use crate::flow::{self, Flow};
 use crate::query::Query;
 use crate::screen::Screen;
-use crate::text::{Table, Tone, clean, count, cut, duration, first_line, jobs, nearest, quoted, thousands};
+use crate::text::{Look, Table, Tone, clean, count, cut, duration, first_line, jobs, nearest, quoted, thousands};
 
+/// So many queues are shown in the text of `status`.
+const QUEUES: usize = 20;
 /// So many attempts of a job are shown.
 const ATTEMPTS: usize = 20;
 
 /// What `status` tells of a queue's jobs, before its flow.
 const DEPTHS: [&str; 6] = ["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "OLDEST"];
 
-pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
-    let mut world = World::read(admin).await?;
-    world.read_failing(admin).await?;
-    let (found, queues, [alive, running, slots]) = (findings::status(&world), world.queues(), world.slots());
-    let (mut flows, without) = match flow::read(admin).await {
-        Ok(flows) => (flows, false),
-        Err(error) => {
-            screen.say(&format!("How much ends cannot be told: {}\n", clean(&error.to_string())));
-            (BTreeMap::new(), true)
-        }
-    };
-    for it in &queues {
-        flows.entry(it.queue.clone()).or_default();
+pub(crate) const NO_QUEUE: &str = "No queue has unfinished jobs or dead letters, and none is paused.\n";
+pub(crate) const NO_ERROR: &str = "Nothing fails.\n";
+
+/// What `status` tells.
+#[derive(Debug, Clone)]
+pub(crate) struct Status {
+    pub(crate) world: World,
+    pub(crate) queues: Vec<QueueInfo>,
+    /// Of each queue in its order, those too that have no jobs now.
+    pub(crate) flows: BTreeMap<String, Flow>,
+    /// Why there are no flows.
+    pub(crate) flowless: Option<String>,
+}
+
+impl Status {
+    pub(crate) async fn read(admin: &Admin) -> Result<Self, Error> {
+        let mut world = World::read(admin).await?;
+        world.read_failing(admin).await?;
+        sort(&mut world.workers);
+        let flows = flow::read(admin).await.map_err(|error| clean(&error.to_string()));
+        Ok(Self::new(world, flows))
     }
-    let of = |name: &str| queues.iter().find(|it| it.queue == name);
+
+    pub(crate) fn new(world: World, flows: Result<BTreeMap<String, Flow>, String>) -> Self {
+        let (mut flows, flowless) = match flows {
+            Ok(flows) => (flows, None),
+            Err(why) => (BTreeMap::new(), Some(format!("How much ends cannot be told: {why}"))),
+        };
+        let queues = world.queues();
+        for it in &queues {
+            flows.entry(it.queue.clone()).or_default();
+        }
+        Self { world, queues, flows, flowless }
+    }
+
+    pub(crate) fn queue(&self, name: &str) -> Option<&QueueInfo> {
+        self.queues.iter().find(|it| it.queue == name)
+    }
+
+    /// The queues that wait longest, and how many others there are. If there are few, all of them by name.
+    fn worst(&self) -> (Vec<(&String, &Flow)>, usize) {
+        let mut names: Vec<_> = self.flows.iter().collect();
+        let others = names.len().saturating_sub(QUEUES);
+        if others > 0 {
+            let urgency = |name: &str| self.queue(name).map(|it| (it.oldest_due, it.ready.jobs, it.dead.jobs));
+            names.sort_by_key(|(name, _)| std::cmp::Reverse(urgency(name)));
+            names.truncate(QUEUES);
+        }
+        (names, others)
+    }
+
+    /// A row for each of these flows.
+    pub(crate) fn table<'a>(&self, flows: impl IntoIterator<Item = (&'a String, &'a Flow)>) -> Table {
+        let mut table = Table::new(&[&DEPTHS[..], &Flow::TITLES].concat());
+        for (name, flow) in flows {
+            let (it, none) = (self.queue(name), Count::default());
+            let counts = it.map_or([none; 4], |it| [it.ready, it.running, it.scheduled, it.dead]).map(count);
+            let oldest = it.and_then(|it| it.oldest_due).map_or_else(|| "-".to_owned(), duration);
+            let is_paused = it.is_some_and(|it| it.paused_at.is_some());
+            let (tone, paused) = if is_paused { (Tone::Warn, ", paused") } else { (Tone::Plain, "") };
+            let name = if name.is_empty() { "(others)" } else { name };
+            let (oldest, flow) = (oldest + paused, flow.cells());
+            let cells = [name].into_iter().chain(counts.iter().map(String::as_str)).chain([oldest.as_str()]);
+            table.row(tone, &cells.chain(flow.iter().map(String::as_str)).collect::<Vec<_>>());
+        }
+        Flow::TITLES.iter().filter(|_| self.flowless.is_some()).for_each(|title| table.without(title));
+        table
+    }
+}
+
+pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    let status = Status::read(admin).await?;
+    let (found, [alive, running, slots]) = (findings::status(&status.world), status.world.slots());
+    if let Some(why) = &status.flowless {
+        screen.say(&format!("{why}\n"));
+    }
     if screen.json {
         let queue = |(name, flow): (&String, &Flow)| {
-            let (it, none) = (of(name), Count::default());
+            let (it, none) = (status.queue(name), Count::default());
             let [ready, running, scheduled, dead] =
                 it.map_or([none; 4], |it| [it.ready, it.running, it.scheduled, it.dead]);
             let mut object = json!({
@@ -46,14 +109,14 @@ pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure
                 "oldest_due_s": it.and_then(|it| it.oldest_due).map(|age| age.as_secs_f64()),
                 "paused": it.is_some_and(|it| it.paused_at.is_some()),
             });
-            if !without {
+            if status.flowless.is_none() {
                 flow.add_to(&mut object);
             }
             object
         };
         return screen.object(&json!({
             "database": screen.database, "at": screen.look.now, "findings": found,
-            "queues": flows.iter().map(queue).collect::<Vec<_>>(),
+            "queues": status.flows.iter().map(queue).collect::<Vec<_>>(),
             "workers": {"alive": alive, "running": running, "slots": slots},
         }));
     }
@@ -66,21 +129,17 @@ pub(crate) async fn status(admin: &Admin, screen: &Screen) -> Result<(), Failure
         let workers = format!("Workers alive: {alive}. Slots busy: {running} of {slots}.");
         out += &format!("\n  {}\n", screen.look.wrap(&workers, 2, 2));
     }
-    let mut table = Table::new(&[&DEPTHS[..], &Flow::TITLES].concat());
-    for (name, flow) in &flows {
-        let (it, none) = (of(name), Count::default());
-        let counts = it.map_or([none; 4], |it| [it.ready, it.running, it.scheduled, it.dead]).map(count);
-        let oldest = it.and_then(|it| it.oldest_due).map_or_else(|| "-".to_owned(), duration);
-        let is_paused = it.is_some_and(|it| it.paused_at.is_some());
-        let (tone, paused) = if is_paused { (Tone::Warn, ", paused") } else { (Tone::Plain, "") };
-        let name = if name.is_empty() { "(others)" } else { name };
-        let (oldest, flow) = (oldest + paused, flow.cells());
-        let cells = [name].into_iter().chain(counts.iter().map(String::as_str)).chain([oldest.as_str()]);
-        table.row(tone, &cells.chain(flow.iter().map(String::as_str)).collect::<Vec<_>>());
+    let (worst, others) = status.worst();
+    if !worst.is_empty() {
+        out += &format!("\n{}", status.table(worst).lines(&screen.look, 2));
     }
-    Flow::TITLES.iter().filter(|_| without).for_each(|title| table.without(title));
-    let table = if flows.is_empty() { String::new() } else { format!("\n{}", table.lines(&screen.look, 2)) };
-    screen.out(&(out + &table))
+    if others > 0 {
+        out += &format!(
+            "  These have waited longest. Queues beside them: {}. All: queue queues\n",
+            thousands(others as u64)
+        );
+    }
+    screen.out(&out)
 }
 
 /// What happened to the job last, or happens next.
@@ -268,6 +327,11 @@ pub(crate) async fn why(admin: &Admin, screen: &Screen, id: JobId) -> Result<(),
 /// So many digits of a group tell it from others.
 const DIGITS: usize = 8;
 
+/// A group, as commands name it.
+pub(crate) fn short(group: &str) -> &str {
+    &group[..DIGITS]
+}
+
 pub(crate) async fn errors(admin: &Admin, screen: &Screen, group: Option<&str>) -> Result<(), Failure> {
     let mut failures = admin.failures().await?;
     let group = group.map(str::to_lowercase);
@@ -280,21 +344,10 @@ pub(crate) async fn errors(admin: &Admin, screen: &Screen, group: Option<&str>) 
             let message = format!("nothing fails in a group `{}`", clean(&group));
             return Err(Failure::new(1, message).fix("queue errors"));
         }
-        ([], None) => screen.say("Nothing fails.\n"),
+        ([], None) => screen.say(NO_ERROR),
         ([one], Some(_)) => screen.out(&error(one, screen))?,
         (groups, _) => {
-            let mut table = Table::new(&["GROUP", "NEW", "KIND", ">24 H", ">DEAD", ">RETRYING", "LAST", "ERROR"]);
-            for it in groups {
-                let (news, day) = (news(it), thousands(it.by_hour.iter().sum()));
-                let [dead, retrying] = [it.dead, it.retrying].map(count);
-                let (tone, last) = (if it.dead.jobs > 0 { Tone::Bad } else { Tone::Warn }, screen.look.time(it.last));
-                let title = it.title.replace('\n', " · ");
-                table.row(tone, &[&it.group[..DIGITS], news, &it.kind, &day, &dead, &retrying, &last, &title]);
-            }
-            if groups.iter().all(|it| news(it).is_empty()) {
-                table.without("NEW");
-            }
-            screen.out(&table.lines(&screen.look, 0))?;
+            screen.out(&groups_table(groups, &screen.look).lines(&screen.look, 0))?;
             screen.say("One of them: queue errors GROUP\n");
         }
     }
@@ -320,9 +373,33 @@ fn bars(hours: &[u64]) -> String {
     hours.iter().filter_map(|count| bar(*count)).collect()
 }
 
+/// "0+" would say nothing.
+fn counted(number: Count) -> String {
+    if number.jobs == 0 && number.or_more { "-".to_owned() } else { count(number) }
+}
+
+/// A row for each group.
+pub(crate) fn groups_table(groups: &[FailureGroup], look: &Look) -> Table {
+    let mut table = Table::new(&["GROUP", "NEW", "KIND", ">24 H", ">DEAD", ">RETRYING", "LAST", "ERROR"]);
+    for it in groups {
+        let (news, day) = (news(it), thousands(it.by_hour.iter().sum()));
+        let [dead, retrying] = [it.dead, it.retrying].map(counted);
+        let (tone, last) = (if it.dead.jobs > 0 { Tone::Bad } else { Tone::Warn }, look.time(it.last));
+        let title = it.title.replace('\n', " · ");
+        table.row(tone, &[short(&it.group), news, &it.kind, &day, &dead, &retrying, &last, &title]);
+    }
+    if groups.iter().all(|it| news(it).is_empty()) {
+        table.without("NEW");
+    }
+    if groups.iter().flat_map(|it| it.by_hour).all(|attempts| attempts == 0) {
+        table.without(">24 H");
+    }
+    table
+}
+
 /// A group as a page.
-fn error(it: &FailureGroup, screen: &Screen) -> String {
-    let group = &it.group[..DIGITS];
+pub(crate) fn error(it: &FailureGroup, screen: &Screen) -> String {
+    let group = short(&it.group);
     let next = match it.dead.jobs {
         0 => format!("queue list retrying group:{group}\nqueue retry --match 'retrying group:{group}' --first 1"),
         _ => format!(
@@ -368,21 +445,55 @@ pub(crate) async fn why_all(admin: &Admin, screen: &Screen) -> Result<(), Failur
     })
 }
 
-pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
-    const TITLES: [&str; 7] = ["WORKER", "STATE", ">HOLDS", ">SLOTS", "SINCE", "QUEUES", "KINDS"];
-    let mut workers = admin.workers().await?;
+/// What is told of a worker.
+pub(crate) const WORKER: [&str; 7] = ["WORKER", "STATE", ">HOLDS", ">SLOTS", "SINCE", "QUEUES", "KINDS"];
+
+/// The lost ones first, the ended ones last.
+fn sort(workers: &mut [WorkerInfo]) {
     workers.sort_by_key(|it| (it.stopped_at.is_some(), it.alive, std::cmp::Reverse(it.id)));
-    screen.list(&workers, "No worker has run here.\n", &TITLES, |table, it| {
-        let (tone, state, since) = match (it.stopped_at, it.alive) {
-            (Some(stopped), _) => (Tone::Faint, "ended", stopped),
-            (None, true) => (Tone::Plain, "alive", it.started_at),
-            (None, false) => (Tone::Bad, "lost", it.heartbeat_at),
-        };
-        let queues = served(it);
-        let [running, slots] = [it.running, it.concurrency.into()].map(thousands);
-        let (name, since) = (format!("{}:{}", it.host, it.pid), screen.look.time(since));
-        table.row(tone, &[&name, state, &running, &slots, &since, &queues, &it.kinds.join(", ")]);
-    })
+}
+
+/// Its state, and since when.
+pub(crate) fn worker_state(it: &WorkerInfo) -> (Tone, &'static str, DateTime<Utc>) {
+    match (it.stopped_at, it.alive) {
+        (Some(stopped), _) => (Tone::Faint, "ended", stopped),
+        (None, true) => (Tone::Plain, "alive", it.started_at),
+        (None, false) => (Tone::Bad, "lost", it.heartbeat_at),
+    }
+}
+
+pub(crate) fn worker_row(table: &mut Table, it: &WorkerInfo, look: &Look) {
+    let (tone, state, since) = worker_state(it);
+    let queues = served(it);
+    let [running, slots] = [it.running, it.concurrency.into()].map(thousands);
+    let (name, since) = (format!("{}:{}", it.host, it.pid), look.time(since));
+    table.row(tone, &[&name, state, &running, &slots, &since, &queues, &it.kinds.join(", ")]);
+}
+
+/// A worker as a page.
+#[cfg(feature = "top")]
+pub(crate) fn worker(it: &WorkerInfo, screen: &Screen) -> String {
+    let (_, state, _) = worker_state(it);
+    let [started, heartbeat] = [it.started_at, it.heartbeat_at].map(|at| screen.look.time(at));
+    let queues = served(it);
+    let holds = format!("{} of {} slots are busy", thousands(it.running), thousands(it.concurrency.into()));
+    let fields = [
+        ("holds", holds),
+        ("started", started),
+        ("heartbeat", heartbeat),
+        ("queues", queues),
+        ("kinds", it.kinds.join(", ")),
+    ];
+    let fields: String = fields.iter().map(|(name, text)| screen.field(name, text, true)).collect();
+    let head = format!("worker {}:{} · {state}", clean(&it.host), it.pid);
+    let next = format!("queue list state:running worker:{}\nqueue workers", it.id);
+    cut(&head, screen.look.width.unwrap_or(usize::MAX)) + "\n" + &fields + "\n" + &screen.field("next", &next, false)
+}
+
+pub(crate) async fn workers(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
+    let mut workers = admin.workers().await?;
+    sort(&mut workers);
+    screen.list(&workers, "No worker has run here.\n", &WORKER, |table, it| worker_row(table, it, &screen.look))
 }
 
 /// The queues that a worker serves, each with what it holds and may hold if it has a limit: "mail 8/8, reports".
@@ -398,8 +509,7 @@ fn served(it: &WorkerInfo) -> String {
 
 pub(crate) async fn queues(admin: &Admin, screen: &Screen) -> Result<(), Failure> {
     const TITLES: [&str; 6] = ["QUEUE", ">READY", ">RUNNING", ">SCHEDULED", ">DEAD", "PAUSED"];
-    let nothing = "No queue has unfinished jobs or dead letters, and none is paused.\n";
-    screen.list(&admin.queues().await?, nothing, &TITLES, |table, it| {
+    screen.list(&admin.queues().await?, NO_QUEUE, &TITLES, |table, it| {
         let [ready, running, scheduled, dead] = [it.ready, it.running, it.scheduled, it.dead].map(count);
         let (tone, paused) = it.paused_at.map_or((Tone::Plain, "-".into()), |at| (Tone::Warn, screen.look.time(at)));
         table.row(tone, &[&it.queue, &ready, &running, &scheduled, &dead, &paused]);

@@ -13,7 +13,7 @@ const NARROWEST: usize = 10;
 const GAP: usize = 2;
 
 /// What a screen knows of the terminal.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Look {
     /// In columns. `None`: not a terminal, so nothing is cut.
     pub(crate) width: Option<usize>,
@@ -207,8 +207,14 @@ impl Table {
         }
     }
 
-    /// The lines. What does not fit goes: first the end of the last column, then the last columns.
+    /// As a text.
     pub(crate) fn lines(&self, look: &Look, indent: usize) -> String {
+        let lines = self.fitted(look, indent);
+        lines.iter().map(|(tone, line)| look.paint(*tone, line) + "\n").collect()
+    }
+
+    /// The titles and the rows. What does not fit goes: first the end of the last column, then the last columns.
+    pub(crate) fn fitted(&self, look: &Look, indent: usize) -> Vec<(Tone, String)> {
         let titles: Vec<String> = self.titles.iter().map(|title| title.trim_start_matches('>').to_owned()).collect();
         let rows = || std::iter::once((Tone::Faint, &titles)).chain(self.rows.iter().map(|(tone, row)| (*tone, row)));
         let widest = |at: usize| rows().map(|(_, row)| row[at].width()).max().unwrap_or(0);
@@ -221,14 +227,17 @@ impl Table {
         while total(&widths) > most {
             let last = widths.len() - 1;
             let spare = most.saturating_sub(total(&widths) - widths[last]);
-            if last == 0 || (!self.titles[last].starts_with('>') && spare >= NARROWEST) {
+            if last == 0 {
                 widths[last] = spare.max(1);
+                break;
+            }
+            if !self.titles[last].starts_with('>') && spare >= NARROWEST {
+                widths[last] = spare;
             } else {
                 widths.pop();
             }
         }
-        let mut out = String::new();
-        for (tone, row) in rows() {
+        let line = |(tone, row): (Tone, &Vec<String>)| {
             let mut line = " ".repeat(indent);
             for (at, width) in widths.iter().enumerate() {
                 let text = cut(&row[at], *width);
@@ -237,9 +246,9 @@ impl Table {
                 let right = self.titles[at].starts_with('>');
                 line += &if right { format!("{gap}{pad}{text}") } else { format!("{gap}{text}{pad}") };
             }
-            out += &(look.paint(tone, line.trim_end()) + "\n");
-        }
-        out
+            (tone, line.trim_end().to_owned())
+        };
+        rows().map(line).collect()
     }
 }
 
@@ -278,8 +287,9 @@ mod tests {
         let wide = table.lines(&look(80), 2);
         assert!(wide.contains("      7  発送メール      1,204  connection"), "{wide}");
         assert!(wide.contains(r"  12345  a\tb\u{1b}[31m"), "{wide}");
-        for width in 3..60 {
+        for width in 1..60 {
             let lines = table.lines(&look(width), 2);
+            let width = width.max(3);
             assert!(lines.lines().all(|line| line.width() <= width), "{width}\n{lines}");
         }
         assert_eq!(table.lines(&look(30), 2).lines().next(), Some("     ID  KIND             JOBS"));

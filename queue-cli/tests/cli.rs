@@ -570,6 +570,13 @@ fn what_is_not_understood_names_the_nearest_word() {
 #[test]
 fn what_needs_no_database_asks_none() {
     run("", "").says(0, &["queue status", "queue send-back 42"], &[]);
+    #[cfg(feature = "top")]
+    {
+        run("", "").says(0, &["\n  queue top "], &[]);
+        run("mariadb://nowhere/shop", "top").says(2, &[], &["error: `top` needs a terminal\nfix: queue status\n"]);
+        let fix = r#""fix":"queue status --json""#;
+        run("mariadb://nowhere/shop", "top --operate --json").says(2, &[], &["no --json", fix]);
+    }
     run("", "help").says(0, &["send-back"], &[]);
     run("", "completions bash").says(0, &["send-back", "max-retries"], &[]);
     run("mariadb://nowhere/shop", "migrate --sql").says(0, &["CREATE TABLE", "queue_jobs"], &[]);
@@ -657,4 +664,47 @@ async fn on_a_terminal_it_asks() {
     asked("\n").says(1, &[], &["connection refused", question, "Go on? [y/N] error: nothing was done"]);
     asked("y\n").says(0, &["5 jobs deleted."], &[question]);
     asked("y\n").says(0, &[], &["Nothing to do: no such job matches."]);
+}
+
+#[cfg(feature = "top")]
+#[tokio::test]
+async fn top_acts_on_a_terminal_and_gives_it_back() {
+    use std::fs::File;
+    use std::io::Read as _;
+
+    use nix::pty::{Winsize, openpty};
+    use nix::sys::termios::tcgetattr;
+
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    run(db.url(), "migrate").says(0, &["up to date"], &[" · "]);
+    fill(&db).await;
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = openpty(Some(&size), None).expect("a terminal");
+    let before = tcgetattr(&terminal.master).expect("its modes");
+    let words = ["top", "--operate", "--as", "ada", "--reason", "disk"];
+    let stdin = terminal.slave.try_clone().expect("a handle");
+    let mut child = queue(db.url(), &words).stdin(stdin).stdout(terminal.slave).spawn().expect("it starts");
+    let mut keys = File::from(terminal.master.try_clone().expect("a handle"));
+    let mut shown = File::from(terminal.master.try_clone().expect("a handle"));
+    let (mut text, mut part) = (String::new(), [0; 4096]);
+    let mut until = |end: &str| {
+        // what follows the last key alone
+        text.clear();
+        while !text.contains(end) {
+            let read = shown.read(&mut part).expect("shown");
+            text += &String::from_utf8_lossy(&part[..read]);
+        }
+    };
+    until("[1 Queues 2]");
+    // a text that is pasted presses no key: on another tab, P does nothing
+    keys.write_all(b"\x1b[200~2\x1b[201~").expect("pasted");
+    keys.write_all(b"P").expect("typed");
+    // only what changes is written: no whole sentence
+    until("✓");
+    keys.write_all(b"q").expect("typed");
+    until("\x1b[?1049l");
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(tcgetattr(&terminal.master).expect("its modes"), before);
+    let audit = run(db.url(), "audit --json").json();
+    assert_eq!((&audit[0]["action"], &audit[0]["actor"]), (&"pause".into(), &"ada".into()), "{audit:?}");
 }
