@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 pub use crate::admin_operations::Plan;
+pub use crate::admin_within::Within;
 use crate::carry_out::{AGAIN, PATIENCE, TRIES, fate};
 use crate::edit;
 use crate::enqueue::Pool;
