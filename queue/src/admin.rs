@@ -9,7 +9,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 pub use crate::admin_operations::Plan;
-use crate::carry_out::{AGAIN, Fate, PATIENCE, TRIES, fate};
+pub use crate::admin_within::Within;
+use crate::carry_out::{AGAIN, PATIENCE, TRIES, fate};
 use crate::edit;
 use crate::enqueue::Pool;
 use crate::error::Error;
@@ -471,20 +472,14 @@ impl Admin {
                 return Ok(());
             }
             tries += 1;
-            let state = match fate(&*self.store, id, &action).await? {
-                Fate::Gone => return Err(Error::NotFound(id)),
-                Fate::Done => return Ok(()),
-                Fate::Missed(_) => {
-                    // it is locked, or changed its state just then
-                    if tries >= TRIES && Instant::now() >= patience {
-                        return Err(Error::Locked { operation: action.name(), jobs: vec![id], changed: 0 });
-                    }
-                    sleep(AGAIN).await;
-                    continue;
-                }
-                Fate::Unfit(state) => state,
-            };
-            return Err(Error::Conflict { id, operation: action.name(), state, cure: action.cure(state) });
+            if let Some(result) = fate(&*self.store, id, &action).await?.result(id, &action) {
+                return result;
+            }
+            // it is locked, or changed its state just then
+            if tries >= TRIES && Instant::now() >= patience {
+                return Err(Error::Locked { operation: action.name(), jobs: vec![id], changed: 0 });
+            }
+            sleep(AGAIN).await;
         }
     }
 

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::admin::Admin;
-use crate::error::Error;
+use crate::admin::{Admin, Within};
+use crate::enqueue::InTransaction;
+use crate::error::{Doing as _, Error};
 use crate::job::Periodic;
 use crate::job::{Enqueue, Job};
 use crate::limits::{MAX_ARGS_BYTES, MAX_ARGS_DEPTH, START_OF_9999, check_name, depth};
@@ -14,6 +15,7 @@ use crate::schedule::definition::Definition;
 use crate::schedule::plan::ScheduleRow;
 use crate::schedule::spec::Schedule;
 use crate::state::JobId;
+use crate::store::engine::schedules;
 use crate::store::schedules::{Change, NotThere, Noted};
 use crate::store::values::NewJob;
 
@@ -194,6 +196,72 @@ impl Admin {
         let before = before.map_or(START_OF_9999, |before| before.timestamp_micros().clamp(0, START_OF_9999));
         let found = named(name, self.store.schedules().history(name, before, PAGE).await?)?;
         Ok(found.into_iter().map(tick).collect())
+    }
+}
+
+impl<T: InTransaction> Within<'_, T> {
+    /// As [`Admin::schedule`].
+    ///
+    /// # Errors
+    /// As for [`Admin::schedule`] and [`Within`].
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::admin::Admin;
+    /// use queue::job;
+    /// use queue::schedule::Schedule;
+    ///
+    /// #[job]
+    /// async fn sync_shop(shop: u32) {
+    ///     println!("{shop}");
+    /// }
+    ///
+    /// let admin = Admin::new(&pool);
+    /// let mut tx = pool.begin().await?;
+    /// // … your own INSERT …
+    /// admin.within(&mut tx).schedule("shop-7", Schedule::cron("0 4 * * *")?, SyncShop { shop: 7 }).await?;
+    /// tx.commit().await?;
+    /// assert_eq!(admin.schedules(None).await?[0].name, "shop-7");
+    /// # Ok(()) }
+    /// ```
+    pub async fn schedule<J: Job>(
+        &mut self,
+        name: &str,
+        schedule: Schedule,
+        job: impl Into<Enqueue<J>> + Send,
+    ) -> Result<(), Error> {
+        let definition = Periodic::new(name, schedule, job).definition()?;
+        let note = self.admin.note("schedule", &json!({"schedule": name}), None);
+        let done = schedules::define::<T::Database>(self.open().await?, &definition, &note).await;
+        named(name, done.doing("cannot write a schedule")?)
+    }
+
+    /// As [`Admin::remove_schedule`].
+    ///
+    /// # Errors
+    /// As for [`Admin::remove_schedule`] and [`Within`].
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let pool = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctest.rs")).await;
+    /// use queue::Error;
+    /// use queue::admin::Admin;
+    ///
+    /// let admin = Admin::new(&pool);
+    /// let mut tx = pool.begin().await?;
+    /// // … your own DELETE …
+    /// match admin.within(&mut tx).remove_schedule("shop-8").await {
+    ///     Err(Error::NoSchedule(_)) => println!("it was removed before"),
+    ///     removed => removed?,
+    /// }
+    /// tx.commit().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn remove_schedule(&mut self, name: &str) -> Result<(), Error> {
+        let note = self.admin.note("remove_schedule", &json!({"schedule": name}), None);
+        let done = schedules::change::<T::Database>(self.open().await?, name, Change::Remove, &note).await;
+        named(name, done.doing("cannot change a schedule")?)
     }
 }
 

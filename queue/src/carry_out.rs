@@ -147,12 +147,7 @@ impl Run<'_> {
 
 /// Why an action did not change this job.
 pub(crate) async fn fate(store: &dyn AdminStore, id: JobId, action: &Action) -> Result<Fate, Error> {
-    let Some(detail) = store.job(id).await? else { return Ok(Fate::Gone) };
-    Ok(match detail.job.state {
-        state if action.is_done(state) => Fate::Done,
-        state if action.applies_to(state) => Fate::Missed(state),
-        state => Fate::Unfit(state),
-    })
+    Ok(Fate::of(store.job(id).await?.map(|detail| detail.job.state), action))
 }
 
 /// Why an action did not change a job.
@@ -163,4 +158,28 @@ pub(crate) enum Fate {
     /// Nothing speaks against it: the row was locked, or it moved from one table to another just then.
     Missed(JobState),
     Unfit(JobState),
+}
+
+impl Fate {
+    /// `None`: there is no such job.
+    pub(crate) fn of(state: Option<JobState>, action: &Action) -> Self {
+        match state {
+            None => Self::Gone,
+            Some(state) if action.is_done(state) => Self::Done,
+            Some(state) if action.applies_to(state) => Self::Missed(state),
+            Some(state) => Self::Unfit(state),
+        }
+    }
+
+    /// What a change of this one job returns. `None`: it may succeed later.
+    pub(crate) fn result(self, id: JobId, action: &Action) -> Option<Result<(), Error>> {
+        Some(match self {
+            Self::Gone => Err(Error::NotFound(id)),
+            Self::Done => Ok(()),
+            Self::Missed(_) => return None,
+            Self::Unfit(state) => {
+                Err(Error::Conflict { id, operation: action.name(), state, cure: action.cure(state) })
+            }
+        })
+    }
 }

@@ -20,7 +20,7 @@ use crate::store::engine::jobs::ends;
 const ASK: Duration = Duration::from_secs(2);
 const ELSEWHERE: &str = "this transaction does not see the job: begin it on the worker's database, with READ COMMITTED \
     or after the attempt has begun";
-const OPEN: &str = "needs an open transaction: `pool.begin()` begins one; if you did, it is over, because the database \
+pub(crate) const OPEN: &str = "needs an open transaction: `pool.begin()` begins one; if you did, it is over, because the database \
     rolled it back, or a statement such as COMMIT, ROLLBACK or ALTER ended it: return errors of the database";
 const TWICE: &str = "`complete_in` was called already in this attempt: call it once, and not at all in a handler that \
     takes a `Tx`; if its transaction failed, return the error, and the job is tried again";

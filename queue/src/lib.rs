@@ -98,6 +98,7 @@ mod admin_edit;
 mod admin_operations;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
+mod admin_within;
 mod arguments;
 mod carry_out;
 mod context;

@@ -64,3 +64,4 @@ mod unique;
 mod unrecordable;
 mod watch;
 mod why;
+mod within;

@@ -314,6 +314,9 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
 /// Everything that the administration asks of a database: reads, deletions, and these changes.
 #[async_trait]
 pub(crate) trait AdminStore: AdminReads + Upkeep {
+    /// The engine's name in messages.
+    fn engine(&self) -> &'static str;
+
     /// See [`crate::migrate`](crate::migrate()). Continues if the future is dropped.
     async fn migrate(&self) -> Result<(), Error>;
 

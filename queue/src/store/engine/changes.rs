@@ -143,6 +143,10 @@ impl Values {
 
 #[async_trait]
 impl<DB: Dialect> AdminStore for SqlStore<DB> {
+    fn engine(&self) -> &'static str {
+        DB::ENGINE
+    }
+
     async fn migrate(&self) -> Result<(), Error> {
         migrate::run(self.pool().clone()).await
     }
@@ -324,23 +328,7 @@ impl<DB: Dialect> SqlStore<DB> {
         jobs.dedup();
         let args = (parts, jobs, values, record, refused);
         self.run(Via::Pool, Mode::Transaction, doing, args, |conn, (parts, jobs, values, record, refused)| {
-            async move {
-                let mut changed = Vec::new();
-                for part in parts {
-                    let of: Vec<i64> = match part.of {
-                        Of::All => jobs.clone(),
-                        Of::Rest => jobs.iter().copied().filter(|id| !changed.contains(id)).collect(),
-                        Of::Changed => changed.clone(),
-                    };
-                    let found = run_part::<DB>(conn, part, &of, values).await?;
-                    if part.of != Of::Changed {
-                        changed.extend(found);
-                    }
-                }
-                record_it::<DB>(conn, record, jobs, &changed, refused).await?;
-                Ok(changed)
-            }
-            .boxed()
+            change::<DB>(conn, parts, jobs, values, record, refused).boxed()
         })
         .await
     }
@@ -357,6 +345,42 @@ impl<DB: Dialect> SqlStore<DB> {
             }
         }
     }
+}
+
+/// Cancels a job in the caller's transaction. False: it is over, gone or locked.
+pub(crate) async fn cancel<DB: Dialect>(
+    conn: &mut DB::Connection,
+    id: JobId,
+    record: &Record,
+) -> Result<bool, sqlx::Error> {
+    let (parts, values) = (Part::all::<DB>(&Action::Cancel, None, false), Values::Of(Action::Cancel, None));
+    Ok(!change::<DB>(conn, &parts, &[id.get()], &values, record, &[]).await?.is_empty())
+}
+
+/// Makes a change of jobs in the order of their ids, with its record, in an open transaction. Returns those that it
+/// found.
+async fn change<DB: Dialect>(
+    conn: &mut DB::Connection,
+    parts: &[Part],
+    jobs: &[i64],
+    values: &Values,
+    record: &Record,
+    refused: &[Refusal],
+) -> Result<Vec<i64>, sqlx::Error> {
+    let mut changed = Vec::new();
+    for part in parts {
+        let of: Vec<i64> = match part.of {
+            Of::All => jobs.to_vec(),
+            Of::Rest => jobs.iter().copied().filter(|id| !changed.contains(id)).collect(),
+            Of::Changed => changed.clone(),
+        };
+        let found = run_part::<DB>(conn, part, &of, values).await?;
+        if part.of != Of::Changed {
+            changed.extend(found);
+        }
+    }
+    record_it::<DB>(conn, record, jobs, &changed, refused).await?;
+    Ok(changed)
 }
 
 async fn run_part<DB: Dialect>(

@@ -66,6 +66,8 @@ pub(crate) trait Dialect: Connecting + UniqueDialect {
     /// Set where [`complete`](AttemptStatements::complete) has a step for a transaction that nobody has looked for. It
     /// becomes false when a server turns out to find nothing by that step. Then each completion saves the try.
     const TRIES_FIRST: Option<&'static AtomicBool> = None;
+    /// Stands behind a query for rows that the transaction has locked, where a snapshot would show older ones.
+    const AS_OF_NOW: &'static str = "";
 
     /// Inserts one job that is due and signals the workers of all processes. Binds: as for one job, without its time,
     /// and the payload of the signal.

@@ -368,7 +368,10 @@ async fn args_of<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Op
     Ok(read::<DB, _>(conn, DB::ADMIN.job, &[id.get().into()], |row| row.text(15)).await?.pop())
 }
 
-async fn detail<DB: Dialect>(conn: &mut DB::Connection, id: JobId) -> Result<Option<JobDetail>, sqlx::Error> {
+pub(crate) async fn detail<DB: Dialect>(
+    conn: &mut DB::Connection,
+    id: JobId,
+) -> Result<Option<JobDetail>, sqlx::Error> {
     let found = rows::<DB>(conn, DB::ADMIN.job, &[id.get().into()]).await?;
     let Some(row) = found.first() else { return Ok(None) };
     let job = read_job(row)?;

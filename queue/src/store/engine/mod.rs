@@ -12,12 +12,12 @@
 //! | [`unique`], `schedules` | What features add |
 //! | [`migrate`] | The schema |
 
-mod changes;
+pub(crate) mod changes;
 pub(crate) mod connection;
 pub(crate) mod dialect;
 pub(crate) mod driver;
 mod gauges;
-mod inspect;
+pub(crate) mod inspect;
 pub(crate) mod jobs;
 mod leases;
 pub(crate) mod migrate;

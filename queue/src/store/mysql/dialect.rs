@@ -132,6 +132,8 @@ impl Dialect for MySql {
     const KIND: Engine = Engine::MySql;
     const ENGINE: &'static str = "MySQL or MariaDB";
     const TRIES_FIRST: Option<&'static AtomicBool> = Some(&TRIES_FIRST);
+    // the caller's transaction may be at REPEATABLE READ
+    const AS_OF_NOW: &'static str = "\nFOR UPDATE";
     // workers poll often, because there is no signal
     const HEARTBEAT_DISCOVERS: bool = false;
     const CLAIM_ALONE: Option<ClaimAlone<Self>> =

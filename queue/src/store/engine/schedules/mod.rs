@@ -18,10 +18,10 @@ use crate::schedule::plan::{ScheduleRow, TickOutcome};
 use crate::store::ScheduleStore;
 use crate::store::engine::connection::{Mode, SqlStore, Via};
 use crate::store::engine::dialect::Dialect;
-use crate::store::engine::driver::{Cells, execute, ids, json};
+use crate::store::engine::driver::{Cells, assembled, execute, ids, json};
 use crate::store::engine::operations::note_down;
 use crate::store::engine::schedules::fire::{announce, insert, job};
-use crate::store::engine::schedules::rows::{Moved, Tick, read};
+use crate::store::engine::schedules::rows::{Moved, Tick, read, row};
 use crate::store::engine::statement::When;
 use crate::store::engine::statement::read::{list, time};
 use crate::store::schedules::{Change, Converged, Fired, Kinds, Named, NotThere, Noted, Scheduler, Seen};
@@ -32,8 +32,45 @@ const MOST_DUE: i64 = 1_000;
 /// Locks the schedule with this name, if it exists and was not removed.
 async fn locked<DB: Dialect>(conn: &mut DB::Connection, name: &str) -> Result<Option<ScheduleRow>, sqlx::Error> {
     let found = ids::<DB>(conn, DB::SCHEDULES.named, &[name.into()]).await?;
-    let rows = read::<DB>(conn, &found, 0).await?;
-    Ok(rows.into_iter().map(|(row, _)| row).find(|row| row.retired_at.is_none()))
+    let (sql, arguments) = DB::prepare(DB::SCHEDULES.rows, &[found.as_slice().into(), 0.into()])?;
+    let found = DB::fetch(conn, assembled(format!("{}{}", sql.as_str(), DB::AS_OF_NOW)), arguments).await?;
+    Ok(found.first().map(row).transpose()?.filter(|row| row.retired_at.is_none()))
+}
+
+/// Creates or changes a schedule in an open transaction.
+pub(crate) async fn define<DB: Dialect>(
+    conn: &mut DB::Connection,
+    definition: &Definition,
+    note: &Note,
+) -> Result<Named<()>, sqlx::Error> {
+    match locked::<DB>(conn, &definition.name).await? {
+        Some(row) if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
+        Some(row) if row.definition.is_same_as(definition) => return Ok(Ok(())),
+        _ => {}
+    }
+    let list = json(std::slice::from_ref(definition));
+    execute::<DB>(conn, DB::SCHEDULES.define, &[list.as_str().into(), "".into()]).await?;
+    note_down::<DB>(conn, note, "done", 1).await?;
+    Ok(Ok(()))
+}
+
+/// Pauses, resumes or removes a schedule in an open transaction.
+pub(crate) async fn change<DB: Dialect>(
+    conn: &mut DB::Connection,
+    name: &str,
+    change: Change,
+    note: &Note,
+) -> Result<Named<()>, sqlx::Error> {
+    let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
+    let sql = match change {
+        Change::Remove if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
+        Change::Remove => DB::SCHEDULES.retire,
+        Change::Pause => DB::SCHEDULES.pause,
+        Change::Resume => DB::SCHEDULES.resume,
+    };
+    execute::<DB>(conn, sql, &[[row.id].as_slice().into()]).await?;
+    note_down::<DB>(conn, note, "done", 1).await?;
+    Ok(Ok(()))
 }
 
 fn seen(row: &impl Cells) -> Result<Seen, sqlx::Error> {
@@ -131,18 +168,7 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
     async fn define(&self, definition: &Definition, note: Note) -> Result<Named<()>, Error> {
         let args = (definition.clone(), note);
         self.run(Via::Pool, Mode::Transaction, "cannot write a schedule", args, |conn, (definition, note)| {
-            async move {
-                match locked::<DB>(conn, &definition.name).await? {
-                    Some(row) if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
-                    Some(row) if row.definition.is_same_as(definition) => return Ok(Ok(())),
-                    _ => {}
-                }
-                let list = json(std::slice::from_ref(definition));
-                execute::<DB>(conn, DB::SCHEDULES.define, &[list.as_str().into(), "".into()]).await?;
-                note_down::<DB>(conn, note, "done", 1).await?;
-                Ok(Ok(()))
-            }
-            .boxed()
+            define::<DB>(conn, definition, note).boxed()
         })
         .await
     }
@@ -150,19 +176,7 @@ impl<DB: Dialect> ScheduleStore for SqlStore<DB> {
     async fn change(&self, name: &str, change: Change, note: Note) -> Result<Named<()>, Error> {
         let args = (name.to_owned(), change, note);
         self.run(Via::Pool, Mode::Transaction, "cannot change a schedule", args, |conn, (name, change, note)| {
-            async move {
-                let Some(row) = locked::<DB>(conn, name).await? else { return Ok(Err(NotThere::Unknown)) };
-                let sql = match change {
-                    Change::Remove if !row.app.is_empty() => return Ok(Err(NotThere::Declared(row.app))),
-                    Change::Remove => DB::SCHEDULES.retire,
-                    Change::Pause => DB::SCHEDULES.pause,
-                    Change::Resume => DB::SCHEDULES.resume,
-                };
-                execute::<DB>(conn, sql, &[[row.id].as_slice().into()]).await?;
-                note_down::<DB>(conn, note, "done", 1).await?;
-                Ok(Ok(()))
-            }
-            .boxed()
+            self::change::<DB>(conn, name, *change, note).boxed()
         })
         .await
     }

@@ -39,7 +39,7 @@ pub(super) async fn read<DB: Dialect>(
     driver::read::<DB, _>(conn, DB::SCHEDULES.rows, &binds, |found| Ok((row(found)?, found.int(25)? != 0))).await
 }
 
-fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {
+pub(super) fn row(row: &impl Cells) -> Result<ScheduleRow, sqlx::Error> {
     Ok(ScheduleRow {
         id: row.int(0)?,
         app: row.text(2)?,
