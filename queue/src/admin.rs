@@ -244,8 +244,8 @@ impl Admin {
         }
     }
 
-    /// What fails now, by group: texts that differ only in what varies are one group. It looks at the 10,000 newest dead
-    /// letters, and at the 10,000 attempts that ended last, so it takes some milliseconds however many there are. Workers
+    /// What fails now, by group: texts that differ only in what varies are one group. It looks at the 4,000 newest dead
+    /// letters, and at the 4,000 attempts that ended last, so it takes some milliseconds however many there are. Workers
     /// count the attempts that fail, hour by hour. So it also tells which group is new, and which has come back.
     ///
     /// ```

@@ -106,7 +106,7 @@ async fn groups_of_many_failures_are_of_the_newest(db: Db) {
     let failures = db.admin().failures().await.expect("groups");
     assert!(!failures.complete);
     let [group] = &failures.groups[..] else { panic!("{failures:?}") };
-    assert_eq!((&*group.title, group.dead.jobs, group.dead.or_more), ("new #", 10_000, true));
+    assert_eq!((&*group.title, group.dead.jobs, group.dead.or_more), ("new #", 4_000, true));
 }
 
 async fn a_group_is_new_or_has_come_back(db: Db) {

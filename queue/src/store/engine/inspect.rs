@@ -69,26 +69,26 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
 
     async fn failures(&self) -> Result<Failures, Error> {
         /// How many dead letters are looked at, and how many attempts.
-        const MOST: i64 = 10_000;
+        const MOST: i64 = 4_000;
         /// Of how many groups the hours are read.
         const REMEMBERED: usize = 100;
         let doing = "cannot group the failures";
-        let (mut counted, mut is_complete) = (Vec::new(), [true; 2]);
+        let (mut counted, mut looked_at) = (Vec::new(), [0; 2]);
         for (is_dead, sql) in [(true, DB::ADMIN.failures_dead), (false, DB::ADMIN.failures_retrying)] {
             let binds = [MOST.into(), (CHARS as i64).into()];
             let rows = self.read(Via::Pool, doing, sql, &binds, |row| {
                 let jobs = row.int(2)?;
-                let Some(kind) = row.maybe_text(0)? else { return Ok(Err(jobs)) };
+                // not a failure, or not the last one
+                let Some(kind) = row.maybe_text(0)? else { return Ok((jobs, None)) };
                 let (error, first, last) = (row.maybe_text(1)?.unwrap_or_default(), at(row, 3)?, at(row, 4)?);
-                Ok(Ok(Counted { is_dead, kind, error, jobs, first, last, sample: row.int(5)? }))
+                Ok((jobs, Some(Counted { is_dead, kind, error, jobs, first, last, sample: row.int(5)? })))
             });
-            for row in rows.await? {
-                match row {
-                    Ok(some) => counted.push(some),
-                    Err(looked_at) => is_complete[usize::from(is_dead)] = looked_at < MOST,
-                }
+            for (jobs, failure) in rows.await? {
+                looked_at[usize::from(is_dead)] += jobs;
+                counted.extend(failure);
             }
         }
+        let is_complete = looked_at.map(|rows| rows < MOST);
         let mut failures = Failures::of(counted, is_complete);
         let names: Vec<&str> = failures.groups.iter().take(REMEMBERED).map(|it| &*it.group).collect();
         let mut hours: HashMap<String, Vec<Hour>> = HashMap::new();
@@ -138,7 +138,7 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
     }
 
     async fn facts(&self, job: &JobRow) -> Result<Facts, Error> {
-        const MOST: i64 = 10_000;
+        const MOST: i64 = 5_000;
         let binds = [
             job.kind.as_str().into(),
             job.queue.as_str().into(),

@@ -268,32 +268,30 @@ LEFT JOIN queue_workers AS w FORCE INDEX (PRIMARY) ON w.id = a.worker_id
 
 -- name: failures_dead
 -- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last
--- end, newest job. One row without a kind says how many were looked at.
+-- end, newest job.
 WITH dead AS (
     SELECT kind, LEFT(error, $2) AS error, finished_at, id FROM queue_dead FORCE INDEX (PRIMARY) ORDER BY id DESC LIMIT $1
 )
 SELECT kind, error, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(finished_at)),
        TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(finished_at)), MAX(id)
 FROM dead GROUP BY kind, error
-UNION ALL
-SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM dead
 
 -- name: failures_retrying
 -- The same for waiting jobs whose last attempt failed, among the $1 attempts that ended last. Attempts that a shutdown
--- released do not matter.
+-- released do not matter. All other attempts are one row without a kind.
 WITH last_ones AS (
     SELECT job_id, fence, outcome, LEFT(error, $2) AS error, ended_at
     FROM queue_attempts FORCE INDEX (queue_attempts_ended) ORDER BY ended_at DESC LIMIT $1
 )
-SELECT j.kind, a.error, COUNT(*), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(a.ended_at)),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(a.ended_at)), MAX(a.job_id)
-FROM last_ones AS a STRAIGHT_JOIN queue_jobs AS j FORCE INDEX (PRIMARY) ON j.id = a.job_id
-WHERE j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
-  AND NOT EXISTS (SELECT 1 FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
-      AND b.outcome NOT IN ('released', 'unstarted'))
-GROUP BY j.kind, a.error
-UNION ALL
-SELECT NULL, NULL, COUNT(*), NULL, NULL, NULL FROM last_ones
+SELECT j.kind, CASE WHEN j.kind IS NOT NULL THEN a.error END AS failure, COUNT(*),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MIN(a.ended_at)), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(a.ended_at)),
+       MAX(a.job_id)
+FROM last_ones AS a
+LEFT JOIN queue_jobs AS j FORCE INDEX (PRIMARY)
+    ON j.id = a.job_id AND j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+    AND NOT EXISTS (SELECT 1 FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
+        AND b.outcome NOT IN ('released', 'unstarted'))
+GROUP BY j.kind, failure
 
 -- name: pause
 -- Not INSERT IGNORE, which would truncate an overlong name.

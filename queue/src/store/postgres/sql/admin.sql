@@ -249,30 +249,31 @@ LEFT JOIN queue_workers AS w ON w.id = a.worker_id
 
 -- name: failures_dead
 -- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last
--- end, newest job. One row without a kind says how many were looked at.
+-- end, newest job.
 WITH dead AS MATERIALIZED (
     SELECT kind, left(error, $2::integer) AS error, finished_at, id FROM queue_dead ORDER BY id DESC LIMIT $1
 )
-SELECT kind, error, count(*), min(finished_at), max(finished_at), max(id) FROM dead GROUP BY kind, error
-UNION ALL
-SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM dead
+SELECT kind, error, count(*), min(finished_at), max(finished_at), max(id)
+FROM dead GROUP BY kind, error
 
 -- name: failures_retrying
 -- The same for waiting jobs whose last attempt failed, among the $1 attempts that ended last. Attempts that a shutdown
--- released do not matter. (LATERAL with a limit: the plan stays on the primary key, whatever the statistics say.)
+-- released do not matter. All other attempts are one row without a kind. (LATERAL with a limit:
+-- the plan stays on the primary key, whatever the statistics say.)
 WITH last AS MATERIALIZED (
     SELECT job_id, fence, outcome, left(error, $2::integer) AS error, ended_at
     FROM queue_attempts ORDER BY ended_at DESC LIMIT $1
 )
-SELECT j.kind, a.error, count(*), min(a.ended_at), max(a.ended_at), max(a.job_id)
+SELECT j.kind, CASE WHEN j.kind IS NOT NULL THEN a.error END AS failure, count(*),
+       min(a.ended_at), max(a.ended_at), max(a.job_id)
 FROM last AS a
-CROSS JOIN LATERAL (SELECT j.kind, j.worker_id FROM queue_jobs AS j WHERE j.id = a.job_id LIMIT 1) AS j
-WHERE j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
-  AND NOT EXISTS (SELECT FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
-      AND b.outcome NOT IN ('released', 'unstarted'))
-GROUP BY j.kind, a.error
-UNION ALL
-SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM last
+LEFT JOIN LATERAL (SELECT j.kind FROM queue_jobs AS j
+                   WHERE j.id = a.job_id AND j.worker_id = 0
+                     AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+                     AND NOT EXISTS (SELECT FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
+                         AND b.outcome NOT IN ('released', 'unstarted'))
+                   LIMIT 1) AS j ON true
+GROUP BY j.kind, failure
 
 -- name: pause
 INSERT INTO queue_paused (queue) VALUES ($1) ON CONFLICT DO NOTHING

@@ -258,29 +258,28 @@ LEFT JOIN queue_workers AS w ON w.id = a.worker_id
 
 -- name: failures_dead
 -- The $1 newest dead letters, counted by kind and error (its first $2 characters): kind, error, number, first and last
--- end, newest job. One row without a kind says how many were looked at.
+-- end, newest job.
 WITH dead AS MATERIALIZED (
     SELECT kind, substr(error, 1, $2) AS error, finished_at, id FROM queue_dead ORDER BY id DESC LIMIT +$1
 )
-SELECT kind, error, count(*), min(finished_at) * 1000, max(finished_at) * 1000, max(id) FROM dead GROUP BY kind, error
-UNION ALL
-SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM dead
+SELECT kind, error, count(*), min(finished_at) * 1000, max(finished_at) * 1000, max(id)
+FROM dead GROUP BY kind, error
 
 -- name: failures_retrying
 -- The same for waiting jobs whose last attempt failed, among the $1 attempts that ended last. Attempts that a shutdown
--- released do not matter.
+-- released do not matter. All other attempts are one row without a kind.
 WITH last AS MATERIALIZED (
     SELECT job_id, fence, outcome, substr(error, 1, $2) AS error, ended_at
     FROM queue_attempts ORDER BY ended_at DESC LIMIT +$1
 )
-SELECT j.kind, a.error, count(*), min(a.ended_at) * 1000, max(a.ended_at) * 1000, max(a.job_id)
-FROM last AS a CROSS JOIN queue_jobs AS j ON j.id = a.job_id
-WHERE j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
-  AND NOT EXISTS (SELECT 1 FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
-      AND b.outcome NOT IN ('released', 'unstarted'))
-GROUP BY j.kind, a.error
-UNION ALL
-SELECT NULL, NULL, count(*), NULL, NULL, NULL FROM last
+SELECT j.kind, CASE WHEN j.kind IS NOT NULL THEN a.error END AS failure, count(*),
+       min(a.ended_at) * 1000, max(a.ended_at) * 1000, max(a.job_id)
+FROM last AS a
+LEFT JOIN queue_jobs AS j
+    ON j.id = a.job_id AND j.worker_id = 0 AND a.outcome IN ('failed', 'panicked', 'timed_out', 'undecodable', 'lost')
+    AND NOT EXISTS (SELECT 1 FROM queue_attempts AS b WHERE b.job_id = a.job_id AND b.fence > a.fence
+        AND b.outcome NOT IN ('released', 'unstarted'))
+GROUP BY j.kind, failure
 
 -- name: pause
 INSERT INTO queue_paused (queue, paused_at) VALUES ($1, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
