@@ -39,7 +39,7 @@ pub(super) async fn run(db: &Db, workload: &str) -> Result<Value> {
         }
         "drain-dead" => {
             let lacks = lacks("SELECT count(*) FROM queue_dead", fill::dead()).await?;
-            fill::dead_letters(db, lacks).await?;
+            fill::dead_letters(db, "noop", lacks).await?;
         }
         other => bail!("unknown workload `{other}`"),
     }

@@ -118,12 +118,12 @@ pub(super) async fn finished(db: &Db, count: i64) -> Result<()> {
 }
 
 /// Dead letters, under numbers below zero.
-pub(super) async fn dead_letters(db: &Db, count: i64) -> Result<()> {
+pub(super) async fn dead_letters(db: &Db, kind: &str, count: i64) -> Result<()> {
     let engine = db.engine();
     let when = time(engine, "-86400");
     let columns = [
         ("id", format!("n - {count} - 1")),
-        ("kind", "'noop'".into()),
+        ("kind", format!("'{kind}'")),
         ("queue", "'default'".into()),
         ("args", args(engine)),
         ("priority", "0".into()),

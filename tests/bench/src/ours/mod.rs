@@ -50,6 +50,7 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "drain" => drain::fresh(&db).await,
         "drain-metrics" => drain::with_metrics(&db).await,
         "drain-watched" => watch::drain(&db).await,
+        "drain-sending-back" => watch::drain_sending_back(&db).await,
         "drain-dying" => drain::dying(&db).await,
         "reads" => watch::reads(&db).await,
         "drain-queues" => drain::of_many_queues(&db).await,

@@ -2,19 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use queue::JobState;
-use queue::admin::{Admin, Filter};
+use queue::admin::{Action, Admin, Filter};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{drain, fill};
 use crate::database::{Db, each};
+use crate::figures::merge;
 
 /// How often each read is timed.
 const TIMES: usize = 40;
 /// The watchers of a drain, and the pause of each between two looks.
-const WATCHERS: usize = 10;
+const WATCHERS: u32 = 10;
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The 95th percentile of each read, in milliseconds, in a database with many rows.
@@ -25,7 +26,7 @@ pub(super) async fn reads(db: &Db) -> Result<Value> {
             match table {
                 "queue_jobs" => fill::jobs(db, "noop", wanted, false).await?,
                 "queue_history" => fill::finished(db, wanted).await?,
-                _ => fill::dead_letters(db, wanted).await?,
+                _ => fill::dead_letters(db, "noop", wanted).await?,
             }
             fill::settle(db).await?;
         }
@@ -73,9 +74,11 @@ pub(super) async fn reads(db: &Db) -> Result<Value> {
 /// The drain while several people watch.
 pub(super) async fn drain(db: &Db) -> Result<Value> {
     let watchers: Vec<_> = (0..WATCHERS)
-        .map(|_| {
+        .map(|n| {
             let admin = each!(db, pool => Admin::new(pool));
             tokio::spawn(async move {
+                // they do not all look at the same time
+                sleep(PAUSE / WATCHERS * n).await;
                 loop {
                     admin.gauges().await?;
                     admin.throughput(Duration::from_secs(3600)).await?;
@@ -96,4 +99,23 @@ pub(super) async fn drain(db: &Db) -> Result<Value> {
         }
     }
     figures
+}
+
+/// The drain while dead letters of another kind are sent back.
+pub(super) async fn drain_sending_back(db: &Db) -> Result<Value> {
+    fill::dead_letters(db, "foreign", fill::backlog()).await?;
+    fill::settle(db).await?;
+    let admin = each!(db, pool => Admin::new(pool));
+    let plan = admin.plan(Action::SendBack, &Filter::new().kind("foreign")).await?;
+    let began = Instant::now();
+    let sending = tokio::spawn(async move { plan.run().await });
+    let changed = async || anyhow::Ok(admin.operations(None).await?.first().map_or(0, |it| it.changed));
+    while changed().await? == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    let figures = drain::fresh(db).await?;
+    let rate = changed().await? as f64 / began.elapsed().as_secs_f64();
+    admin.stop(admin.operations(None).await?.first().context("it is on record")?.id).await?;
+    sending.await??;
+    Ok(merge(figures, json!({ "sent_back_per_second": rate })))
 }
