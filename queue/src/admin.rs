@@ -38,9 +38,9 @@ const SHARED_FOR: Duration = Duration::from_secs(1);
 ///
 /// Every method may also fail with [`Error::Database`]. All are safe to drop: a step that has begun continues in the
 /// background. The methods named `…_all` are [plans](Self::plan) that are carried out at once, in steps of up to 1,000
-/// jobs. If one fails or is dropped, the steps before remain, and a worker goes on with the rest: [`stop`](Self::stop)
-/// ends it. If a transaction has locked a job, a change tries again for five seconds. Then [`Error::Locked`] names that
-/// job. All others are changed.
+/// jobs. They change at most 8,000 jobs a second, so that workers keep most of their rate. If one fails or is dropped,
+/// the steps before remain, and a worker goes on with the rest: [`stop`](Self::stop) ends it. If a transaction has
+/// locked a job, a change tries again for five seconds. Then [`Error::Locked`] names that job. All others are changed.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
