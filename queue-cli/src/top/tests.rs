@@ -33,7 +33,8 @@ fn group(group: &str, kind: &str, [dead, retrying]: [u64; 2], error: &str) -> Va
     json!({
         "group": format!("{group}00000000"), "kind": kind, "title": error, "dead": count(dead),
         "retrying": count(retrying), "first": now() - Duration::from_secs(4_000), "sample": 4711,
-        "last": now() - Duration::from_secs(42), "error": error,
+        "last": now() - Duration::from_secs(42), "error": error, "is_new": group == "37b50ced", "back_since": null,
+        "by_hour": vec![dead / 24; 24],
     })
 }
 
@@ -42,7 +43,7 @@ fn worker(id: i64, [running, slots]: [u64; 2], alive: bool) -> Value {
         "id": id, "host": format!("web-{id}"), "pid": 4000 + id, "concurrency": slots, "queues": [],
         "kinds": ["charge", "send_email", "thumbnail"], "started_at": now() - Duration::from_secs(7_300),
         "heartbeat_at": now() - Duration::from_secs(if alive { 1 } else { 95 }), "stopped_at": null, "alive": alive,
-        "running": running,
+        "running": running, "limits": {"mail": 8}, "held": {"mail": running.min(8)},
     })
 }
 
@@ -168,6 +169,7 @@ fn nothing_is_too_small_and_nothing_is_hostile() {
     let worker = json!({
         "id": 1, "host": evil, "pid": 1, "concurrency": 4, "queues": [evil], "kinds": [evil], "started_at": now(),
         "heartbeat_at": now(), "stopped_at": null, "alive": true, "running": 9,
+        "limits": {evil: 9}, "held": {evil: 9},
     });
     let depths = [lane(evil, evil, [1, 2, 3, 4], 900)];
     it.read(Ok(of(&depths, &[group("37b50ced", evil, [3, 1], evil)], &[worker])), now());
