@@ -70,7 +70,8 @@ impl Charts {
         }
         let (step, below) = scale(&all);
         let at = |place: usize| start + span * i32::try_from(place).unwrap_or(0);
-        let form = if bins > 48 { "%a %d" } else { "%H:%M" };
+        let spans_days = span * i32::try_from(bins).unwrap_or(i32::MAX) > TimeDelta::days(1);
+        let form = if spans_days { "%a %d" } else { "%H:%M" };
         let sum = |of: fn(&Bin) -> u64| thousands(all.iter().map(of).sum());
         Self {
             unit: if span < TimeDelta::hours(1) { "minute" } else { "hour" },
@@ -81,16 +82,16 @@ impl Charts {
             waits: waits(&all),
             wait_labels: WAITS,
             times: (0..5).map(|place| at(place * (bins - 1) / 4).format(form).to_string()).collect(),
-            rows: all.iter().enumerate().map(|(place, bin)| row(bin, at(place), bins)).collect(),
+            rows: all.iter().enumerate().map(|(place, bin)| row(bin, at(place), spans_days)).collect(),
         }
     }
 }
 
-fn row(bin: &Bin, from: DateTime<Utc>, bins: usize) -> Row {
+fn row(bin: &Bin, from: DateTime<Utc>, spans_days: bool) -> Row {
     let mean = (bin.started > 0).then(|| bin.waited.div_f64(bin.started as f64));
     let told = |wait: Option<Duration>| wait.map_or_else(|| "–".to_owned(), duration);
     Row {
-        from: from.format(if bins > 48 { "%a %d, %H:%M" } else { "%H:%M" }).to_string(),
+        from: from.format(if spans_days { "%a %d, %H:%M" } else { "%H:%M" }).to_string(),
         ended: thousands(bin.ended),
         failed: thousands(bin.failed),
         mean: told(mean),

@@ -156,17 +156,17 @@ fn failing(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
             Some(back) if !it.is_new => (Sign::new("back", "Back"), "fails again", back),
             _ => (Sign::new("new", "New"), "fails in a new way", it.first),
         };
-        let text = format!("{}. {}.", title(it, 200), becomes(it));
+        let text = format!("{}: {}", becomes(it), title(it, 200));
         let cure = Cure::link("See the group", format!("failures#{}", it.group));
         Finding::new(10, sign, format!("{} {how}", it.kind), text, cure).since(since, now)
     });
     found.collect()
 }
 
-/// The error of a group in one line.
+/// The newest error of a group in one line: it says more than the text without what varies.
 pub(crate) fn title(it: &FailureGroup, bytes: usize) -> String {
-    let title = it.title.replace('\n', ": ");
-    if title.is_empty() { "no error text".to_owned() } else { cut(&title, bytes) }
+    let lines: Vec<&str> = it.error.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() { "no error text".to_owned() } else { cut(&lines.join(" · "), bytes) }
 }
 
 /// "14,902 wait for another attempt, 1,377 are dead".
@@ -215,7 +215,7 @@ fn dead(world: &World) -> Vec<Finding> {
     }
     let most = world.failures.groups.iter().max_by_key(|it| it.dead.jobs).filter(|it| it.dead.jobs > 0);
     let text = match most {
-        Some(most) => format!("Most of them: {} of {}, {}.", count(most.dead), most.kind, title(most, 200)),
+        Some(most) => format!("Most of them: {} of {}: {}", count(most.dead), most.kind, title(most, 200)),
         None => "They stay until somebody sends them back or deletes them.".to_owned(),
     };
     let head = if all.jobs == 1 { "1 dead letter".to_owned() } else { format!("{} dead letters", count(all)) };

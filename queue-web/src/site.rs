@@ -194,6 +194,15 @@ impl Frame {
         if self.base.is_empty() { "/" } else { &self.base }
     }
 
+    /// This page again.
+    pub(crate) fn again(&self) -> String {
+        match self.here.split_once('?') {
+            Some(("", query)) => format!("{}?{query}", self.home()),
+            None if self.here.is_empty() => self.home().to_owned(),
+            _ => format!("{}/{}", self.base, self.here),
+        }
+    }
+
     /// This page in another theme, for a link.
     pub(crate) fn themed(&self, theme: &str) -> String {
         format!("{}/theme?to={theme}&from={}", self.base, encoded(&self.here))
@@ -304,13 +313,11 @@ impl Ctx {
         // a link that we did not make must not lead elsewhere, nor end the header
         let to = to.trim_start_matches(['/', '\\']);
         let to: String = to.chars().filter(char::is_ascii_graphic).collect();
-        let to = if to.is_empty() && !self.visit.base.is_empty() { self.visit.base.clone() } else { self.at(&to) };
+        // a nested router knows no slash at its end
+        let slash = if self.visit.base.is_empty() || !(to.is_empty() || to.starts_with('?')) { "/" } else { "" };
+        let to = format!("{}{slash}{to}", self.visit.base);
         let to = HeaderValue::from_str(&to).unwrap_or(HeaderValue::from_static("/"));
         (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response()
-    }
-
-    fn at(&self, to: &str) -> String {
-        format!("{}/{to}", self.visit.base)
     }
 
     /// Leads back, with a line that says what happened.

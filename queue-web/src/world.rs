@@ -9,12 +9,12 @@ use queue::admin::{Admin, Count, Depth, FailureGroup, Failures, Gauges, QueueInf
 use queue::schedule::ScheduleInfo;
 
 use crate::site::Screen;
-use crate::text::{count, thousands};
+use crate::text::{between, count, thousands};
 
 /// A job that has been due for longer is late.
 pub(crate) const LATE: Duration = Duration::from_secs(60);
-/// The whole minutes over which rates are told.
-pub(crate) const MINUTES: u32 = 10;
+/// The minutes over which rates are told, and the one that is not over.
+const MINUTES: u32 = 10;
 
 /// What waits, runs, fails and is dead.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl World {
         failures.groups.sort_by_key(|it| (!it.is_new, it.back_since.is_none()));
         let mut schedules = admin.schedules(None).await?;
         schedules.sort_by_key(|it| (!is_stuck(it), it.retired_at.is_some(), it.next_at.is_none(), it.next_at));
-        let throughput = admin.throughput(Duration::from_secs(60) * (MINUTES + 1)).await?;
+        let throughput = admin.throughput(Duration::from_secs(60) * MINUTES).await?;
         Ok(Self { at, gauges: admin.gauges().await?, workers, failures, schedules, throughput })
     }
 
@@ -113,10 +113,16 @@ impl World {
         sums
     }
 
-    /// By queue.
+    /// The time over which rates are told: less than those minutes if nothing happened before.
+    pub(crate) fn window(&self) -> Duration {
+        let first = self.throughput.tallies.first().map_or(self.at, |tally| tally.began_at);
+        between(first, self.at).max(Duration::from_secs(10))
+    }
+
+    /// By queue, within the [window](Self::window).
     pub(crate) fn flows(&self) -> BTreeMap<&str, Flow> {
         let mut flows: BTreeMap<&str, Flow> = BTreeMap::new();
-        for tally in self.throughput.over() {
+        for tally in &self.throughput.tallies {
             let flow = flows.entry(&tally.queue).or_default();
             if tally.outcome.is_end() {
                 flow.ended += tally.attempts;

@@ -131,7 +131,11 @@ fn tried(detail: &JobDetail, from: DateTime<Utc>, until: DateTime<Utc>, ctx: &Ct
 
 /// Five times between the two.
 fn axis(from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<String> {
-    let form = if until - from > TimeDelta::days(1) { "%b %d" } else { "%T" };
+    let form = match until - from {
+        long if long > TimeDelta::days(1) => "%b %d",
+        short if short < TimeDelta::seconds(10) => "%T%.3f",
+        _ => "%T",
+    };
     (0..5).map(|quarter| (from + (until - from) * quarter / 4).format(form).to_string()).collect()
 }
 

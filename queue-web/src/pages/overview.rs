@@ -11,7 +11,7 @@ use crate::pages::failures;
 use crate::pages::queues::{self, Line};
 use crate::site::{Answer, Ctx, Frame, Screen};
 use crate::text::{Html, Sign, count, cut, duration, of, rate, thousands};
-use crate::world::{LATE, MINUTES, World};
+use crate::world::{LATE, World};
 
 /// So many findings have a place of their own.
 const TOLD: usize = 4;
@@ -21,7 +21,7 @@ const LISTED: usize = 6;
 /// A figure that can be wrong.
 #[derive(Debug, PartialEq, Eq)]
 struct Figure {
-    name: String,
+    name: &'static str,
     value: String,
     unit: &'static str,
     is_bad: bool,
@@ -110,24 +110,24 @@ fn oldest(world: &World) -> Option<(Duration, &str)> {
 }
 
 fn figures(world: &World) -> Vec<Figure> {
-    let figure = |name: &str, value, unit, is_bad, beside| Figure { name: name.into(), value, unit, is_bad, beside };
+    let figure = |name, value, unit, is_bad, beside| Figure { name, value, unit, is_bad, beside };
     let (ended, failed) =
         world.flows().values().fold((0, 0), |(ended, failed), it| (ended + it.ended, failed + it.failed));
     let (wait, queue, late) = match oldest(world) {
         Some((age, queue)) => (duration(age), cut(queue, 60), age >= LATE),
         None => ("–".to_owned(), "no job is due".to_owned(), false),
     };
-    let seconds = f64::from(60 * MINUTES);
+    let (seconds, window) = (world.window().as_secs_f64(), duration(world.window()));
     let (speed, unit) = match ended as f64 / seconds {
         fast if fast >= 1.0 => (rate(ended, seconds), "a second"),
-        _ => (rate(ended, f64::from(MINUTES)), "a minute"),
+        _ => (rate(ended, seconds / 60.0), "a minute"),
     };
     let share = match (ended, failed) {
         (0, _) => "–".to_owned(),
         (_, 0) => "0 %".to_owned(),
         _ => format!("{} %", rate(100 * failed, ended as f64)),
     };
-    let attempts = format!("{} of {}", thousands(failed), of(ended, "attempt", "attempts"));
+    let attempts = format!("{} of {}, last {window}", thousands(failed), of(ended, "attempt", "attempts"));
     let new = world.news().count() as u64;
     let (alive, lost) = (world.live().count() as u64, world.lost().count() as u64);
     let [held, slots] = world.slots();
@@ -136,8 +136,8 @@ fn figures(world: &World) -> Vec<Figure> {
     let groups = if groups == 0 { "none to look at".to_owned() } else { format!("in {}", of(groups, "group", "groups")) };
     vec![
         figure("Oldest wait", wait, "", late, queue),
-        figure("Jobs ended", speed, unit, false, format!("over the last {MINUTES} minutes")),
-        figure(&format!("Failed, last {MINUTES} min"), share, "", failed > 0 && new > 0, attempts),
+        figure("Jobs ended", speed, unit, false, format!("over the last {window}")),
+        figure("Failed", share, "", failed > 0 && new > 0, attempts),
         figure("Dead letters", count(world.dead()), "", false, groups),
         figure(
             "Workers",

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::body::Bytes;
-use queue::admin::{Operation, QueueInfo};
+use queue::admin::{Depth, Operation, QueueInfo};
 
 use crate::access::Rights;
 use crate::query::word;
 use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen};
 use crate::text::{Html, Sign, count, cut, duration, encoded, rate};
-use crate::world::{Flow, LATE, MINUTES, World, serves};
+use crate::world::{Flow, LATE, World, serves};
 
 /// The most queues that are shown.
 const LISTED: usize = 200;
@@ -42,7 +42,7 @@ struct Page {
     frame: Frame,
     queues: Vec<Line>,
     all: usize,
-    minutes: u32,
+    window: String,
     complete: bool,
 }
 
@@ -55,11 +55,13 @@ fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, operations:
     let none = Flow::default();
     let flow = flows.get(it.queue.as_str()).unwrap_or(&none);
     let is_late = it.paused_at.is_none() && it.oldest_due.is_some_and(|age| age >= LATE);
-    let is_served = world.live().any(|worker| serves(worker, &it.queue));
+    let depths = || world.gauges.depths.iter().filter(|depth| depth.queue == it.queue);
+    let waits = |depth: &Depth| depth.ready.jobs + depth.scheduled.jobs > 0;
+    let is_served = depths().filter(|depth| waits(depth)).all(|depth| world.serves(depth));
     let sign = match it.paused_at {
         Some(_) => Sign::new("paused", "paused"),
-        None if is_late => Sign::new("late", "late"),
         None if !is_served => Sign::new("lost", "no worker"),
+        None if is_late => Sign::new("late", "late"),
         None => Sign::new("alive", "well"),
     };
     let last = operations.iter().find(|operation| {
@@ -73,7 +75,7 @@ fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, operations:
     let slots: u64 = world.live().filter(|worker| serves(worker, &it.queue)).map(|worker| {
         worker.limits.get(&it.queue).map_or(u64::from(worker.concurrency), |most| u64::from(*most))
     }).sum();
-    let minutes = f64::from(MINUTES);
+    let minutes = world.window().as_secs_f64() / 60.0;
     Line {
         name: it.queue.clone(),
         shown: cut(&it.queue, 60),
@@ -113,7 +115,7 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
         late => format!("Queues: {late} late"),
     };
     let frame = ctx.frame(Some(&world), Screen::Queues, title);
-    ctx.page(&Page { frame, queues, all, minutes: MINUTES, complete: world.gauges.complete })
+    ctx.page(&Page { frame, queues, all, window: duration(world.window()), complete: world.gauges.complete })
 }
 
 pub(crate) async fn change(ctx: Ctx, body: Bytes) -> Answer {
