@@ -42,7 +42,7 @@ async fn resize_image(image: u64, widths: Vec<u32>) -> Result<(), JobError> {
 
 #[job(queue = "reports", timeout = "2s", max_retries = 5, backoff = fixed("20m"))]
 async fn export_report(year: u32) -> Result<(), JobError> {
-    sleep(Duration::from_secs(if year % 2 == 0 { 60 } else { 1 })).await;
+    sleep(Duration::from_secs(if year.is_multiple_of(2) { 60 } else { 1 })).await;
     Ok(())
 }
 
@@ -100,7 +100,8 @@ async fn main() -> Result<(), Failed> {
     admin.acting(Actor::new("ada").reason("the price feed is wrong")).pause_schedule("shop-7-prices").await?;
 
     let worker = Worker::builder(&pool).concurrency(16);
-    let worker = ["mail", "media", "reports", "billing"].into_iter().fold(worker, |it, queue| it.queue(queue, 8)).build()?;
+    let worker =
+        ["mail", "media", "reports", "billing"].into_iter().fold(worker, |it, queue| it.queue(queue, 8)).build()?;
     let work = tokio::spawn(worker.run(queue::shutdown_signal()));
     tokio::spawn(produce(pool.clone()));
 

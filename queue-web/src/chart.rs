@@ -157,7 +157,8 @@ fn waits(bins: &[Bin]) -> Html {
             let (x, y) = ((place as f64 + 0.5) * width, height(of(bin)));
             if bin.started > 0 {
                 // a minute alone is a short line
-                let from = if is_open { format!("L{x:.1} {y:.1}") } else { format!("M{:.1} {y:.1}L{x:.1} {y:.1}", x - 2.0) };
+                let from =
+                    if is_open { format!("L{x:.1} {y:.1}") } else { format!("M{:.1} {y:.1}L{x:.1} {y:.1}", x - 2.0) };
                 path += &from;
             }
             is_open = bin.started > 0;
@@ -215,7 +216,8 @@ mod tests {
             tally(8, "completed", 1200, 1), tally(9, "completed", 1, 1),
         ]});
         let charts = Charts::of(&serde_json::from_value(throughput).expect("a throughput"), 4);
-        let rows: Vec<_> = charts.rows.iter().map(|it| [&it.from, &it.ended, &it.failed, &it.mean].map(|it| &**it)).collect();
+        let rows: Vec<_> =
+            charts.rows.iter().map(|it| [&it.from, &it.ended, &it.failed, &it.mean].map(|it| &**it)).collect();
         let empty = ["0", "0", "–"];
         assert_eq!(rows[0], ["00:06", empty[0], empty[1], empty[2]]);
         assert_eq!(rows[2], ["00:08", "1,201", "1", "2 s"]);

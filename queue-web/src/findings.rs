@@ -84,7 +84,12 @@ fn unserved(world: &World) -> Vec<Finding> {
             let text = format!("{}. They stay safe in the database until one starts.", waits(all));
             Finding::new(0, SIGN, "No worker is alive".to_owned(), text, workers).advice("Start a worker.")
         });
-        return found.into_iter().collect();
+        // nobody waits, so it is not wrong
+        let idle = || {
+            let (text, cure) = ("Nothing waits.".to_owned(), Cure::link("Workers", "workers"));
+            Finding::new(55, Sign::new("lost", "Idle"), "No worker is alive".to_owned(), text, cure)
+        };
+        return vec![found.unwrap_or_else(idle)];
     }
     let slip = |name: &str, known: Vec<&str>| {
         nearest(name, known).map_or_else(String::new, |near| format!(" Is it a slip for `{near}`?"))

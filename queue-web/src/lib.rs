@@ -42,6 +42,7 @@ mod assets;
 mod chart;
 mod done;
 mod findings;
+mod frame;
 mod pages;
 mod query;
 mod site;
@@ -180,17 +181,17 @@ impl Dashboard {
     }
 }
 
-/// Every route: tests go through this list.
+/// Every route: tests go through this list. The names of its parameters are none that a path around it could have.
 fn routes() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Site>>)> {
     use pages::{edit, enqueue, failures, job, jobs, operations, overview, plan, queues, schedules, workers};
     vec![
         ("GET", "/", get(overview::show)),
         ("GET", "/failures", get(failures::show)),
         ("GET", "/jobs", get(jobs::show)),
-        ("GET", "/jobs/{id}", get(job::show)),
-        ("POST", "/jobs/{id}", post(job::act)),
-        ("GET", "/jobs/{id}/edit", get(edit::show)),
-        ("POST", "/jobs/{id}/edit", post(edit::save)),
+        ("GET", "/jobs/{queue_web_id}", get(job::show)),
+        ("POST", "/jobs/{queue_web_id}", post(job::act)),
+        ("GET", "/jobs/{queue_web_id}/edit", get(edit::show)),
+        ("POST", "/jobs/{queue_web_id}/edit", post(edit::save)),
         ("GET", "/plan", get(plan::show)),
         ("POST", "/plan", post(plan::run)),
         ("GET", "/queues", get(queues::show)),
@@ -199,12 +200,12 @@ fn routes() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Site>>)> {
         ("GET", "/schedules", get(schedules::show)),
         ("POST", "/schedules", post(schedules::change)),
         ("GET", "/operations", get(operations::show)),
-        ("GET", "/operations/{id}", get(operations::one)),
-        ("POST", "/operations/{id}", post(operations::stop)),
+        ("GET", "/operations/{queue_web_id}", get(operations::one)),
+        ("POST", "/operations/{queue_web_id}", post(operations::stop)),
         ("GET", "/enqueue", get(enqueue::show)),
         ("POST", "/enqueue", post(enqueue::enqueue)),
         ("GET", "/keys", get(pages::keys)),
         ("GET", "/theme", get(pages::theme)),
-        ("GET", "/assets/{name}", get(assets::show)),
+        ("GET", "/assets/{queue_web_file}", get(assets::show)),
     ]
 }

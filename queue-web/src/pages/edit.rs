@@ -4,7 +4,6 @@ use std::fmt;
 
 use askama::Template;
 use axum::body::Bytes;
-use axum::extract::Path;
 use axum::http::StatusCode;
 use queue::admin::JobDetail;
 use queue::{Error, JobId, JobState};
@@ -13,10 +12,10 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::access::Rights;
-use crate::pages::jobs::sign;
-use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen};
-use crate::text::{Sign, cut, is_one_plain_line, nearest, plain_json};
 use crate::assets;
+use crate::pages::jobs::sign;
+use crate::site::{Answer, Ctx, Fields, Frame, Id, Problem, Screen};
+use crate::text::{Sign, cut, is_one_plain_line, nearest, plain_json};
 
 /// What is longer is edited by a program. A form would repeat it three times.
 const LONGEST: usize = 64 * 1024;
@@ -217,12 +216,12 @@ async fn form(ctx: &Ctx, detail: &JobDetail, sent: Option<&Fields>, problem: Str
     Ok(answer)
 }
 
-pub(crate) async fn show(ctx: Ctx, Path(id): Path<i64>) -> Answer {
+pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
     form(&ctx, &read(&ctx, id).await?, None, String::new()).await
 }
 
 /// First shows what changes. Writes it if that is what was seen.
-pub(crate) async fn save(ctx: Ctx, Path(id): Path<i64>, body: Bytes) -> Answer {
+pub(crate) async fn save(ctx: Ctx, Id(id): Id, body: Bytes) -> Answer {
     let (detail, sent) = (read(&ctx, id).await?, Fields::read(&body));
     let changed = differences(&detail.args, &sent);
     let Ok(changed) = changed else { return form(&ctx, &detail, Some(&sent), String::new()).await };
@@ -263,7 +262,17 @@ mod tests {
 
     #[test]
     fn a_form_that_comes_back_as_it_was_changes_nothing() {
-        let values = ["\"a b\"", "\"01234\"", "\"null\"", "\"\\\"x\"", "\"a\\nb\"", "\"\u{202e}\"", "1.10", "{\"a\": [1]}", "null"];
+        let values = [
+            "\"a b\"",
+            "\"01234\"",
+            "\"null\"",
+            "\"\\\"x\"",
+            "\"a\\nb\"",
+            "\"\u{202e}\"",
+            "1.10",
+            "{\"a\": [1]}",
+            "null",
+        ];
         for value in values {
             let args = format!("{{\"x\":{value}}}");
             let form = format!("arg.x={}", crate::text::encoded(&shown(value)));

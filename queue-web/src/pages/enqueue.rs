@@ -69,7 +69,8 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
     let problem = if detail.args.len() > LONGEST { "Its arguments are too long for a form." } else { "" };
     let args = if problem.is_empty() { plain_json(&detail.args) } else { "{}".to_owned() };
     let priority = if detail.job.priority == 0 { String::new() } else { detail.job.priority.to_string() };
-    let sent = Fields::of([("kind", detail.job.kind), ("queue", detail.job.queue), ("args", args), ("priority", priority)]);
+    let sent =
+        Fields::of([("kind", detail.job.kind), ("queue", detail.job.queue), ("args", args), ("priority", priority)]);
     form(&ctx, &sent, Some(id), problem.to_owned()).await
 }
 

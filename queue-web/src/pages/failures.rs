@@ -57,7 +57,13 @@ impl Group {
         let (sign, is_dead) = (sign(it), it.dead.jobs > 0);
         let state = if is_dead { format!("state:{}", JobState::Dead) } else { "retrying".to_owned() };
         let most = it.by_hour.iter().copied().max().unwrap_or(0);
-        let class = if it.is_new { "f2" } else if it.back_since.is_some() { "f3" } else { "f1" };
+        let class = if it.is_new {
+            "f2"
+        } else if it.back_since.is_some() {
+            "f3"
+        } else {
+            "f1"
+        };
         Self {
             id: it.group.clone(),
             sign,
@@ -97,7 +103,10 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
     };
     let page = Page {
         frame: ctx.frame(Some(&world), Screen::Failures, title),
-        summary: format!("{}, new and come back first, then those with the most jobs", of(all as u64, "group", "groups")),
+        summary: format!(
+            "{}, new and come back first, then those with the most jobs",
+            of(all as u64, "group", "groups")
+        ),
         groups: world.failures.groups.iter().take(LISTED).map(|it| Group::of(it, &ctx)).collect(),
         more: all.saturating_sub(LISTED),
         complete: world.failures.complete,

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use axum::body::Bytes;
-use axum::extract::Path;
 use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
 use queue::admin::{Attempt, JobDetail};
@@ -15,7 +14,7 @@ use crate::pages::edit::fields;
 use crate::pages::jobs::{attempts, sign};
 use crate::pages::operations::{self, Line};
 use crate::query::word;
-use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen};
+use crate::site::{Answer, Ctx, Fields, Frame, Id, Problem, Screen};
 use crate::text::{Html, Sign, between, cut, duration, encoded, first_line};
 
 /// So many attempts are shown.
@@ -76,7 +75,9 @@ struct Page {
 /// The values of an object by name, or the whole text.
 fn shown(json: &str) -> (Vec<(String, String)>, String) {
     match fields(json).filter(|_| json.len() <= VALUES) {
-        Some(fields) => (fields.into_iter().map(|(name, value)| (cut(&name, 200), cut(value, VALUE))).collect(), String::new()),
+        Some(fields) => {
+            (fields.into_iter().map(|(name, value)| (cut(&name, 200), cut(value, VALUE))).collect(), String::new())
+        }
         None => (Vec::new(), cut(json, VALUE)),
     }
 }
@@ -147,7 +148,8 @@ fn links(detail: &JobDetail, ctx: &Ctx) -> Vec<(String, String)> {
     });
     let own = ctx.site.links.iter().filter_map(|(label, url)| Some((label.clone(), url(detail)?)));
     let is_safe = |url: &str| {
-        ["https://", "http://"].iter().any(|begin| url.starts_with(begin)) || url.starts_with('/') && !url.starts_with("//")
+        ["https://", "http://"].iter().any(|begin| url.starts_with(begin))
+            || url.starts_with('/') && !url.starts_with("//")
     };
     trace.into_iter().chain(own).filter(|(_, url)| is_safe(url)).collect()
 }
@@ -167,7 +169,7 @@ fn story(detail: &JobDetail, until: DateTime<Utc>) -> String {
     format!("{whole} from enqueue to {end}; ran {} of it", duration(ran))
 }
 
-pub(crate) async fn show(ctx: Ctx, Path(id): Path<i64>) -> Answer {
+pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
     let world = ctx.world(false).await?;
     let detail = ctx.admin().job(id.into()).await?.ok_or(Error::NotFound(id.into()))?;
     let job = &detail.job;
@@ -176,8 +178,13 @@ pub(crate) async fn show(ctx: Ctx, Path(id): Path<i64>) -> Answer {
         JobState::Completed => ("it has completed".to_owned(), String::new(), ""),
         JobState::Cancelled => ("it was cancelled".to_owned(), String::new(), ""),
         JobState::Dead => {
-            let tries = if job.attempt == 1 { "its attempt failed".to_owned() } else { format!("{} attempts failed", job.attempt) };
-            let cure = "It stays until you act. Send it back when the cause is gone: then it has all its retries again.";
+            let tries = if job.attempt == 1 {
+                "its attempt failed".to_owned()
+            } else {
+                format!("{} attempts failed", job.attempt)
+            };
+            let cure =
+                "It stays until you act. Send it back when the cause is gone: then it has all its retries again.";
             (format!("it is dead: {tries}, and no retry is left or would help"), cure.to_owned(), "")
         }
         _ => {
@@ -238,7 +245,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// What takes a moment and can be undone by another one. The rest goes through a plan.
-pub(crate) async fn act(ctx: Ctx, Path(id): Path<i64>, body: Bytes) -> Answer {
+pub(crate) async fn act(ctx: Ctx, Id(id): Id, body: Bytes) -> Answer {
     let form = Fields::read(&body);
     let admin = ctx.acting(Rights::ACT, form.text("reason")).await?;
     let deed = form.text("do");

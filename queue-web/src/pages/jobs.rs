@@ -120,9 +120,8 @@ fn deeds(state: &str, frame: &Frame) -> Vec<Deed> {
 }
 
 fn tabs(query: &Query, world: &World) -> Vec<Tab> {
-    let of = |number: fn(&queue::admin::Depth) -> queue::admin::Count| {
-        count(sum(world.gauges.depths.iter().map(number)))
-    };
+    let of =
+        |number: fn(&queue::admin::Depth) -> queue::admin::Count| count(sum(world.gauges.depths.iter().map(number)));
     let all = [
         ("", "All", String::new()),
         ("state:ready", "Ready", of(|it| it.ready)),
@@ -184,7 +183,9 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
     let number = found.items.len() as u64;
     let hint = match (number, text.is_empty(), before) {
         (0, true, None) => "No job is here yet. Enqueue one: in your code, or here.".to_owned(),
-        (0, ..) if found.complete => format!("No {}job matches.{}", before.map_or("", |_| "more "), slips(&query, &world)),
+        (0, ..) if found.complete => {
+            format!("No {}job matches.{}", before.map_or("", |_| "more "), slips(&query, &world))
+        }
         (0, ..) => format!("No job yet.{}", slips(&query, &world)),
         _ => String::new(),
     };

@@ -1,12 +1,11 @@
 //! Operations: who changed what, when and why? What runs, and what was refused?
 
 use askama::Template;
-use axum::extract::Path;
 use queue::admin::{Operation, Progress, RefusedJob};
 use serde_json::Value;
 
 use crate::access::Rights;
-use crate::site::{Answer, Ctx, Frame, Screen};
+use crate::site::{Answer, Ctx, Frame, Id, Screen};
 use crate::text::{Html, Sign, count, cut, thousands};
 
 /// So many operations are shown.
@@ -109,7 +108,7 @@ struct One {
     refused: Vec<RefusedJob>,
 }
 
-pub(crate) async fn one(ctx: Ctx, Path(id): Path<i64>) -> Answer {
+pub(crate) async fn one(ctx: Ctx, Id(id): Id) -> Answer {
     let world = ctx.world(false).await?;
     let operation = ctx.admin().operation(id).await?;
     let mut refused = match operation.refused.jobs {
@@ -128,7 +127,7 @@ pub(crate) async fn one(ctx: Ctx, Path(id): Path<i64>) -> Answer {
     ctx.page(&page)
 }
 
-pub(crate) async fn stop(ctx: Ctx, Path(id): Path<i64>) -> Answer {
+pub(crate) async fn stop(ctx: Ctx, Id(id): Id) -> Answer {
     let stopped = ctx.acting(Rights::ACT, "").await?.stop(id).await?;
     Ok(ctx.done(&format!("operations/{id}"), if stopped { "stop" } else { "over" }, 1))
 }

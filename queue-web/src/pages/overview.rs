@@ -85,9 +85,10 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
         is_empty,
         is_well,
         heading,
-        oldest: oldest(&world).map_or_else(|| "Nothing waits.".to_owned(), |(age, _)| {
-            format!("The oldest of the due jobs has waited {}.", duration(age))
-        }),
+        oldest: oldest(&world).map_or_else(
+            || "Nothing waits.".to_owned(),
+            |(age, _)| format!("The oldest of the due jobs has waited {}.", duration(age)),
+        ),
         found,
         more,
         figures: figures(&world),
@@ -133,7 +134,8 @@ fn figures(world: &World) -> Vec<Figure> {
     let [held, slots] = world.slots();
     let busy = format!("{} of {} slots busy", thousands(held), thousands(slots));
     let groups = world.failures.groups.iter().filter(|it| it.dead.jobs > 0).count() as u64;
-    let groups = if groups == 0 { "none to look at".to_owned() } else { format!("in {}", of(groups, "group", "groups")) };
+    let groups =
+        if groups == 0 { "none to look at".to_owned() } else { format!("in {}", of(groups, "group", "groups")) };
     vec![
         figure("Oldest wait", wait, "", late, queue),
         figure("Jobs ended", speed, unit, false, format!("over the last {window}")),

@@ -23,7 +23,8 @@ const CHECKED: usize = 50;
 const WAITED: Duration = Duration::from_millis(1_500);
 
 /// Over which times jobs can be spread, in seconds.
-const SPREADS: [(u64, &str); 4] = [(0, "no time: all at once"), (60, "1 minute"), (600, "10 minutes"), (3600, "1 hour")];
+const SPREADS: [(u64, &str); 4] =
+    [(0, "no time: all at once"), (60, "1 minute"), (600, "10 minutes"), (3600, "1 hour")];
 
 /// What is done to jobs, in words.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +89,7 @@ impl Deed {
 /// The jobs that are meant.
 enum Chosen {
     Checked(Vec<JobId>),
-    Matching(Query),
+    Matching(Box<Query>),
 }
 
 fn chosen(form: &Fields, ctx: &Ctx) -> Result<Chosen, Problem> {
@@ -103,7 +104,7 @@ fn chosen(form: &Fields, ctx: &Ctx) -> Result<Chosen, Problem> {
     let query = Query::parse(form.text("q"), ctx.now()).map_err(Problem::unclear)?;
     match query.words.is_empty() {
         true => Err(Problem::unclear("This would be every job. Search for some first, such as state:dead.")),
-        false => Ok(Chosen::Matching(query)),
+        false => Ok(Chosen::Matching(Box::new(query))),
     }
 }
 
@@ -151,12 +152,19 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
     };
     let query = words.join(" ");
     let one = number.jobs == 1 && !number.or_more;
-    let all = if number.or_more { format!("at least {} jobs", text::thousands(number.jobs)) } else { text::jobs(number.jobs) };
+    let all = if number.or_more {
+        format!("at least {} jobs", text::thousands(number.jobs))
+    } else {
+        text::jobs(number.jobs)
+    };
     let gone = form.all("id").len().saturating_sub(ids.len());
     let is_first = form.get("first").is_some() && !one && ids.is_empty();
-    let late: Vec<&str> = world.late().into_keys().filter(|queue| found.iter().any(|job| job.queue == *queue)).collect();
+    let late: Vec<&str> =
+        world.late().into_keys().filter(|queue| found.iter().any(|job| job.queue == *queue)).collect();
     let warning = match &late[..] {
-        [late, ..] if deed.makes_due() => format!("{} is late now: its jobs already wait. Send one first, or spread them.", cut(late, 60)),
+        [late, ..] if deed.makes_due() => {
+            format!("{} is late now: its jobs already wait. Send one first, or spread them.", cut(late, 60))
+        }
         _ => String::new(),
     };
     let command = deed.word.replace('_', "-");

@@ -72,9 +72,11 @@ fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, operations:
         let (who, why) = last.map(by).unwrap_or_default();
         (who, ctx.ago(since), why)
     });
-    let slots: u64 = world.live().filter(|worker| serves(worker, &it.queue)).map(|worker| {
-        worker.limits.get(&it.queue).map_or(u64::from(worker.concurrency), |most| u64::from(*most))
-    }).sum();
+    let slots: u64 = world
+        .live()
+        .filter(|worker| serves(worker, &it.queue))
+        .map(|worker| worker.limits.get(&it.queue).map_or(u64::from(worker.concurrency), |most| u64::from(*most)))
+        .sum();
     let minutes = world.window().as_secs_f64() / 60.0;
     Line {
         name: it.queue.clone(),

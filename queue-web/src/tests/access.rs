@@ -13,9 +13,10 @@ const SETS: [Rights; 6] = [NONE, Rights::ACT, Rights::ACT_ON_MANY, Rights::EDIT,
 /// What each route needs: the least rights of each form, and the form. A page that everybody may see needs none.
 fn needs(method: &str, path: &str, id: JobId) -> Vec<(Rights, String, String)> {
     let one = |rights: Rights, path: String, form: &str| vec![(rights, path, form.to_owned())];
-    let to = |path: &str| path.replace("{id}", &id.to_string()).replace("{name}", crate::assets::css());
+    let to =
+        |path: &str| path.replace("{queue_web_id}", &id.to_string()).replace("{queue_web_file}", crate::assets::css());
     match (method, path) {
-        ("GET", "/jobs/{id}/edit" | "/enqueue") => one(Rights::EDIT, to(path), ""),
+        ("GET", "/jobs/{queue_web_id}/edit" | "/enqueue") => one(Rights::EDIT, to(path), ""),
         ("GET", "/plan") => [
             (Rights::ACT_ON_MANY, "do=send_back&q=state:dead".to_owned()),
             (Rights::ACT, format!("do=cancel&id={id}")),
@@ -25,13 +26,13 @@ fn needs(method: &str, path: &str, id: JobId) -> Vec<(Rights, String, String)> {
         .into_iter()
         .map(|(rights, query)| (rights, format!("/plan?{query}"), String::new()))
         .collect(),
-        ("GET", "/operations/{id}") => one(NONE, "/operations/1".to_owned(), ""),
+        ("GET", "/operations/{queue_web_id}") => one(NONE, "/operations/1".to_owned(), ""),
         ("GET", _) => one(NONE, to(path), ""),
-        ("POST", "/jobs/{id}") => one(Rights::ACT, to(path), "do=retry"),
-        ("POST", "/jobs/{id}/edit") => one(Rights::EDIT, to(path), "arg.to=x"),
+        ("POST", "/jobs/{queue_web_id}") => one(Rights::ACT, to(path), "do=retry"),
+        ("POST", "/jobs/{queue_web_id}/edit") => one(Rights::EDIT, to(path), "arg.to=x"),
         ("POST", "/queues") => one(Rights::ACT, to(path), "pause=mail"),
         ("POST", "/schedules") => one(Rights::ACT, to(path), "pause=none"),
-        ("POST", "/operations/{id}") => one(Rights::ACT, "/operations/1".to_owned(), ""),
+        ("POST", "/operations/{queue_web_id}") => one(Rights::ACT, "/operations/1".to_owned(), ""),
         ("POST", "/enqueue") => one(Rights::EDIT, to(path), "kind=none"),
         ("POST", "/plan") => [
             (Rights::ACT_ON_MANY, "do=send_back&q=state:dead&scope=all".to_owned()),

@@ -19,7 +19,7 @@ async fn a_job_that_waits_is_retried_and_cancelled() {
     let site = Site::new(Rights::ACT).await;
     let id = site.run(&["busy"]).await[0];
     let path = format!("/jobs/{id}");
-    site.get(&path).await.says(&["Its last attempt failed", "Retry now"]);
+    site.get(&path).await.says(&["Its last attempt did not succeed", "Retry now"]);
     site.post(&path, &[("do", "retry")]).await.is(303);
     assert_eq!(site.state(id).await, "ready");
     let plan = site.get(&format!("/plan?do=cancel&id={id}&from=jobs/{id}")).await;
