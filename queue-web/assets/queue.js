@@ -20,7 +20,8 @@ const tell = () => all("time").forEach(relative);
 
 // ---- refresh ----
 // What is the same stays the same node: so focus, scroll, open details and checked rows stay as well.
-const key = node => node.nodeType === 1 ? node.id || node.dataset.k || "" : "";
+// not `node.id`: a form with fields named `id` answers with these
+const key = node => node.nodeType === 1 && (node.getAttribute("id") || node.getAttribute("data-k")) || "";
 const field = { INPUT: 1, TEXTAREA: 1, SELECT: 1 };
 function morph(old, now) {
   if (old.nodeType !== now.nodeType || old.nodeName !== now.nodeName || key(old) !== key(now)) {
