@@ -209,3 +209,7 @@ fn routes() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Site>>)> {
         ("GET", "/assets/{queue_web_file}", get(assets::show)),
     ]
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
