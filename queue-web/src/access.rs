@@ -89,8 +89,8 @@ impl Viewer {
     }
 }
 
-/// Says who sent a request: an `async fn(&Parts) -> Option<Viewer>`, or a closure that returns such a future. Every such
-/// function implements it.
+/// Says who sent a request: an `async fn(&Parts) -> Option<Viewer>`, or a closure that returns such a future. Every
+/// such function implements it.
 ///
 /// A closure with state of its own takes what it needs from the request before its future begins:
 ///

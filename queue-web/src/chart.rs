@@ -143,7 +143,8 @@ fn rates(bins: &[Bin], step: u64, below: u64) -> Html {
     };
     let (ended, failed) = (bars(|bin| bin.ended - bin.failed, -1.0), bars(|bin| bin.failed, 1.0));
     Html(format!(
-        "{}<path class=\"f1\" d=\"{ended}\"/><path class=\"f2\" d=\"{failed}\"/><path class=\"a0\" d=\"M0 {zero:.1}H600\"/>",
+        "{}<path class=\"f1\" d=\"{ended}\"/><path class=\"f2\" d=\"{failed}\"/>\
+         <path class=\"a0\" d=\"M0 {zero:.1}H600\"/>",
         grid()
     ))
 }

@@ -23,8 +23,8 @@
 //!
 //! # Safe by construction
 //! * There is no router without [`viewer`](Dashboard::viewer), or [`open_to_everybody`](Dashboard::open_to_everybody).
-//! * A change is a POST that comes from a page of the dashboard: the browser says so in `Sec-Fetch-Site`, or in `Origin`.
-//!   There is no session and no token, and other sites are never let in.
+//! * A change is a POST that comes from a page of the dashboard: the browser says so in `Sec-Fetch-Site`, or in
+//!   `Origin`. There is no session and no token, and other sites are never let in.
 //! * Nothing is loaded from elsewhere. The `Content-Security-Policy` allows no inline script and no inline style.
 //! * Each change is on record with the viewer's name and reason: the screen Operations shows it.
 //! * If the database only reads, as a replica does, the dashboard says so and offers no change.
@@ -151,8 +151,8 @@ impl Dashboard {
         self
     }
 
-    /// Where the trace of a job is, with `{trace_id}` in it: the id out of the `traceparent` in the job's metadata. Jobs
-    /// without one have no such link.
+    /// Where the trace of a job is, with `{trace_id}` in it: the id out of the `traceparent` in the job's metadata.
+    /// Jobs without one have no such link.
     pub fn trace_url(mut self, url: impl Into<String>) -> Self {
         self.trace_url = Some(url.into());
         self

@@ -148,7 +148,7 @@ impl FromRequestParts<Arc<Site>> for Ctx {
     }
 }
 
-/// The number at the end of a path. An application may have nested the dashboard under a path with parameters of its own.
+/// The number in a path. An application may have nested the dashboard under a path with parameters of its own.
 pub(crate) struct Id(pub(crate) i64);
 
 impl FromRequestParts<Arc<Site>> for Id {

@@ -130,14 +130,14 @@ fn tried(detail: &JobDetail, from: DateTime<Utc>, until: DateTime<Utc>, ctx: &Ct
     detail.attempts[earlier..].iter().map(one).collect()
 }
 
-/// Five times between the two.
+/// Five times between the two, or three if they need milliseconds.
 fn axis(from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<String> {
-    let form = match until - from {
-        long if long > TimeDelta::days(1) => "%b %d",
-        short if short < TimeDelta::seconds(10) => "%T%.3f",
-        _ => "%T",
+    let (form, parts) = match until - from {
+        long if long > TimeDelta::days(1) => ("%b %d", 4),
+        short if short < TimeDelta::seconds(10) => ("%T%.3f", 2),
+        _ => ("%T", 4),
     };
-    (0..5).map(|quarter| (from + (until - from) * quarter / 4).format(form).to_string()).collect()
+    (0..=parts).map(|part| (from + (until - from) * part / parts).format(form).to_string()).collect()
 }
 
 /// The links of the application, and that to the trace.

@@ -94,7 +94,8 @@ async fn links_are_right_under_any_prefix() {
         let done = site.post(&format!("{prefix}/queues"), &[("pause", "mail")]).await;
         assert_eq!(done.is(303).to(), format!("{prefix}/queues?done=pause.1"));
         site.post(&format!("{prefix}/queues"), &[("resume", "mail")]).await.is(303);
-        site.get(done.to()).await.says(&["data-instance=\"red\"", "· production · queue</title>", "<b>production</b>"]);
+        let parts = ["data-instance=\"red\"", "· production · queue</title>", "<b>production</b>"];
+        site.get(done.to()).await.says(&parts);
     }
 }
 
