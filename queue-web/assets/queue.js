@@ -100,6 +100,8 @@ if (button) {
 setInterval(() => { if (!document.hidden && getSelection().type !== "Range") tell(); }, 1000);
 
 // ---- keys ----
+// Enter confirms a plan. On a phone, the focus would hide what is confirmed.
+if (innerWidth > 800 && $("[data-focus]")) $("[data-focus]").focus();
 const rows = () => all("main [data-k]").filter(row => $("a,button", row));
 const here = () => document.activeElement && document.activeElement.closest("main [data-k]");
 function move(by) {

@@ -80,20 +80,15 @@ impl Problem {
     }
 }
 
-/// Whether the database refuses every change: it is a replica, or opened to be read.
+/// Whether the database refuses changes: it is a replica, it was opened to be read, or its account lacks a right.
 fn reads_only(error: &Error) -> bool {
     let Error::Database { source, .. } = error else { return false };
     source.as_database_error().is_some_and(|error| {
         let (code, message) = (error.code(), error.message());
-        code.as_deref() == Some("25006") || ["readonly", "read-only"].iter().any(|word| message.contains(word))
+        // by SQLSTATE; MySQL and SQLite have none of their own for this
+        let refused = code.is_some_and(|code| matches!(code.as_ref(), "25006" | "42501" | "42000"));
+        refused || ["readonly", "read-only"].iter().any(|word| message.contains(word))
     })
-}
-
-/// Whether its account lacks a right: by SQLSTATE.
-fn lacks_a_right(error: &Error) -> bool {
-    let Error::Database { source, .. } = error else { return false };
-    let code = source.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| matches!(code.as_ref(), "42501" | "42000"))
 }
 
 impl From<Error> for Problem {
@@ -104,7 +99,7 @@ impl From<Error> for Problem {
             Error::Conflict { .. } | Error::KeyTaken { .. } | Error::Locked { .. } | Error::Duplicate { .. } => {
                 StatusCode::CONFLICT
             }
-            _ if reads_only || lacks_a_right(&error) => StatusCode::FORBIDDEN,
+            _ if reads_only => StatusCode::FORBIDDEN,
             Error::Database { .. } | Error::Schema(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };

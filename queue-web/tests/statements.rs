@@ -31,7 +31,7 @@ async fn send_email(to: String) -> Result<(), JobError> {
     }
 }
 
-/// The counts beside the screens are one reading of the whole, which all who look share for a while. A page adds little.
+/// The counts beside the screens are one reading, which all who look share for a while. A page adds little.
 #[tokio::test]
 async fn a_page_takes_few_statements() {
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Statements)).expect("the first one");
