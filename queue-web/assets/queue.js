@@ -115,6 +115,7 @@ function press(name) {
   const what = `[aria-keyshortcuts="${CSS.escape(name)}"]`, row = here();
   // that of the row, of the whole page, or of the first row
   const found = row && $(what, row) || all(what).find(it => !it.closest("main [data-k]")) || $(what);
+  if (!found && name === "w" && row) { $("a", row).click(); return true; }
   if (!found) return false;
   const bar = found.closest(".bar");
   if (bar && row && !$("tbody :checked")) { const box = $("[type=checkbox]", row); if (box) box.checked = true; }

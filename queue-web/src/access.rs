@@ -35,7 +35,7 @@ pub struct Rights(u8);
 impl Rights {
     /// Sees every screen, arguments and errors too. Changes nothing.
     pub const LOOK: Self = Self(0);
-    /// Retries, sends back and cancels one job. Pauses and resumes queues and schedules, fires a schedule, and stops
+    /// Retries, sends back, reschedules and cancels one job. Pauses and resumes queues and schedules, fires a schedule, and stops
     /// an operation.
     pub const ACT: Self = Self(0b0001);
     /// [`ACT`](Self::ACT), also on all jobs that are checked or that match.

@@ -16,7 +16,8 @@ const SENTENCES: [(&str, &str, &str); 8] = [
 ];
 
 /// Those that have no number, or one that names something.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 8] = [
+    ("reschedule", "The job has another due time now."),
     ("enqueued", "The job was enqueued as {}."),
     ("kept", "Job {} has this key already, and stands for it."),
     ("schedule_pause", "The schedule is paused. A deploy does not resume it."),

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use queue::admin::FailureGroup;
+use queue::admin::{FailureGroup, Operation, Progress};
 
+use crate::pages::operations::target;
 use crate::query::word;
 use crate::text::{Html, Sign, count, cut, duration, encoded, first_line, nearest, thousands, time, waits};
 use crate::world::{World, sum};
@@ -64,7 +65,7 @@ impl Finding {
 /// The worst first.
 pub(crate) fn all(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
     let mut found = [unserved(world), late(world, now), stuck(world), failing(world, now), lost(world, now)].concat();
-    found.extend([paused(world, now), dead(world), busy(world), uncounted(world)].concat());
+    found.extend([running(world, now), paused(world, now), dead(world), busy(world), uncounted(world)].concat());
     found.sort_by_key(|it| it.rank);
     found
 }
@@ -202,13 +203,35 @@ fn lost(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
 fn paused(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
     let waiting = world.waiting(|it| it.paused.then_some(&it.queue));
     let paused = world.gauges.paused.iter().filter_map(|it| {
-        let text = format!("{}.", waits(*waiting.get(it.queue.as_str())?));
+        let by = world.paused_by(&it.queue).map_or_else(String::new, by);
+        let text = format!("{by}{}.", waits(*waiting.get(it.queue.as_str())?));
         let post = Some(("resume", it.queue.clone()));
         let cure = Cure { label: format!("Resume {}", cut(&it.queue, 40)), path: "queues".to_owned(), post };
         let sign = Sign::new("paused", "Paused");
         Some(Finding::new(60, sign, format!("{} is paused", it.queue), text, cure).since(it.since, now))
     });
     paused.collect()
+}
+
+/// "By ada, “INC-421”. "
+fn by(it: &Operation) -> String {
+    let why = it.reason.as_deref().map_or_else(String::new, |why| format!(", “{}”", cut(why, 200)));
+    format!("By {}{why}. ", cut(&it.actor, 80))
+}
+
+/// What changes many jobs just now.
+fn running(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
+    let running = world.operations.iter().filter(|it| it.progress == Progress::Running).take(TOLD).map(|it| {
+        let head = format!("{} of {}", it.action.replace('_', " "), cut(&target(it), 200));
+        let refused = if it.refused.jobs == 0 { "none".to_owned() } else { count(it.refused) };
+        let text = format!("{}{} changed, {refused} refused.", by(it), thousands(it.changed));
+        let path = format!("operations/{}", it.id);
+        let stop = Cure { label: "Stop".to_owned(), path: path.clone(), post: Some(("do", "stop".to_owned())) };
+        let mut found = Finding::new(52, Sign::new("running", "Runs"), head, text, Cure::link("Progress", path));
+        found.cures.push(stop);
+        found.since(it.at, now)
+    });
+    running.collect()
 }
 
 /// Dead letters that no new failure explains.
@@ -280,6 +303,7 @@ mod tests {
             failures: serde_json::from_value(json!({"groups": groups, "complete": true})).expect(of),
             schedules: Vec::new(),
             throughput: serde_json::from_value(none).expect(of),
+            operations: Vec::new(),
         }
     }
 

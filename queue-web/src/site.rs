@@ -232,9 +232,7 @@ impl Ctx {
 
     /// Leads to another page of the dashboard.
     pub(crate) fn go(&self, to: &str) -> Response {
-        // a link that we did not make must not lead elsewhere, nor end the header
-        let to = to.trim_start_matches(['/', '\\']);
-        let to: String = to.chars().filter(char::is_ascii_graphic).collect();
+        let to = local(to);
         // a nested router knows no slash at its end
         let slash = if self.visit.base.is_empty() || !(to.is_empty() || to.starts_with('?')) { "/" } else { "" };
         let to = format!("{}{slash}{to}", self.visit.base);
@@ -263,6 +261,13 @@ impl Ctx {
         tag.and_then(|tag| answer.headers_mut().insert(ETAG, tag));
         Ok(answer)
     }
+}
+
+/// A link of the dashboard, behind its base. One that we did not make must not lead elsewhere, nor end a header:
+/// browsers skip spaces, and take `//` and `/\` for another host.
+pub(crate) fn local(to: &str) -> String {
+    let to: String = to.chars().filter(char::is_ascii_graphic).collect();
+    to.trim_start_matches(['/', '\\']).to_owned()
 }
 
 fn without_done(to: &str) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use queue::Error;
-use queue::admin::{Admin, Count, Depth, FailureGroup, Failures, Gauges, QueueInfo, Throughput, WorkerInfo};
+use queue::admin::{Admin, Count, Depth, FailureGroup, Failures, Gauges, Operation, QueueInfo, Throughput, WorkerInfo};
 use queue::schedule::ScheduleInfo;
 
 use crate::site::Screen;
@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) schedules: Vec<ScheduleInfo>,
     /// Of the last minutes.
     pub(crate) throughput: Throughput,
+    /// The last ones, the latest first.
+    pub(crate) operations: Vec<Operation>,
 }
 
 /// What happened to the jobs of a queue in the last minutes.
@@ -50,10 +52,12 @@ impl World {
         // the lost ones first, the ended ones last
         workers.sort_by_key(|it| (it.stopped_at.is_some(), it.alive, std::cmp::Reverse(it.id)));
         failures.groups.sort_by_key(|it| (!it.is_new, it.back_since.is_none()));
-        let mut schedules = admin.schedules(None).await?;
+        // an account from before there were schedules and records sees the rest
+        let mut schedules = admin.schedules(None).await.unwrap_or_default();
+        let operations = admin.operations(None).await.unwrap_or_default();
         schedules.sort_by_key(|it| (!is_stuck(it), it.retired_at.is_some(), it.next_at.is_none(), it.next_at));
         let throughput = admin.throughput(Duration::from_secs(60) * MINUTES).await?;
-        Ok(Self { at, gauges: admin.gauges().await?, workers, failures, schedules, throughput })
+        Ok(Self { at, gauges: admin.gauges().await?, workers, failures, schedules, throughput, operations })
     }
 
     pub(crate) fn live(&self) -> impl Iterator<Item = &WorkerInfo> + Clone {
@@ -133,6 +137,11 @@ impl World {
             }
         }
         flows
+    }
+
+    /// Who paused a queue last, if that is on record.
+    pub(crate) fn paused_by(&self, queue: &str) -> Option<&Operation> {
+        self.operations.iter().find(|it| it.action == "pause" && it.details["queue"].as_str() == Some(queue))
     }
 
     /// Nothing has ever happened here, as far as can be seen.

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use axum::body::Bytes;
-use axum::http::StatusCode;
 use chrono::{DateTime, TimeDelta, Utc};
 use queue::admin::{Attempt, JobDetail};
 use queue::{Error, JobState};
@@ -13,7 +12,7 @@ use crate::access::Rights;
 use crate::pages::edit::fields;
 use crate::pages::jobs::{attempts, sign};
 use crate::pages::operations::{self, Line};
-use crate::query::word;
+use crate::query::{span, word};
 use crate::site::{Answer, Ctx, Fields, Frame, Id, Problem, Screen};
 use crate::text::{Html, Sign, between, cut, duration, encoded, first_line};
 
@@ -233,8 +232,12 @@ pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
 }
 
 impl Page {
+    fn waits(&self) -> bool {
+        matches!(self.state, JobState::Scheduled | JobState::Ready)
+    }
+
     fn can_edit(&self) -> bool {
-        matches!(self.state, JobState::Dead | JobState::Scheduled | JobState::Ready)
+        self.state == JobState::Dead || self.waits()
     }
 }
 
@@ -252,7 +255,12 @@ pub(crate) async fn act(ctx: Ctx, Id(id): Id, body: Bytes) -> Answer {
     match deed {
         "retry" => admin.retry(id.into()).await?,
         "send_back" => admin.send_back(id.into()).await?,
-        _ => return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "Say whether to retry it or to send it back.")),
+        "reschedule" => {
+            let after = span(form.text("after").trim()).and_then(|span| ctx.now().checked_add_signed(span));
+            let after = after.ok_or_else(|| Problem::unclear("Say when it is due: write 30s, 20m or 2h."))?;
+            admin.reschedule(id.into(), after).await?;
+        }
+        _ => return Err(Problem::unclear("Say what to do: retry, send back or reschedule.")),
     }
     Ok(ctx.done(&format!("jobs/{id}"), deed, 1))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Line {
 }
 
 /// What it changed, in a few words.
-fn target(operation: &Operation) -> String {
+pub(crate) fn target(operation: &Operation) -> String {
     let details = &operation.details;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if let Some(job) = operation.job {

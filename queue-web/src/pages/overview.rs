@@ -77,7 +77,7 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
     };
     let (is_well, is_empty) = (wrong.is_empty(), world.is_empty());
     let more = found.split_off(found.len().min(TOLD));
-    let mut queues = queues::lines(&world, &[], &ctx);
+    let mut queues = queues::lines(&world, &ctx);
     let (all_queues, all_groups) = (queues.len(), world.failures.groups.len());
     queues.truncate(LISTED);
     let page = Overview {

@@ -11,7 +11,7 @@ use queue::{Error, JobId};
 use crate::access::Rights;
 use crate::pages::jobs::Line;
 use crate::query::Query;
-use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen};
+use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen, local};
 use crate::text::{count, cut, exact, quoted};
 use crate::{done, text};
 
@@ -185,7 +185,7 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
         chips: words.iter().map(|word| cut(word, 200)).collect(),
         query,
         ids,
-        from: form.get("from").unwrap_or("jobs").to_owned(),
+        from: local(form.get("from").unwrap_or("jobs")),
         over: form.get("over").and_then(|it| it.parse().ok()).unwrap_or(0),
         spreads: SPREADS,
         command: cut(&command, 600),

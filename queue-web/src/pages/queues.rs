@@ -46,12 +46,12 @@ struct Page {
     complete: bool,
 }
 
-pub(crate) fn lines(world: &World, operations: &[Operation], ctx: &Ctx) -> Vec<Line> {
+pub(crate) fn lines(world: &World, ctx: &Ctx) -> Vec<Line> {
     let flows = world.flows();
-    world.queues().iter().map(|it| line(it, world, &flows, operations, ctx)).collect()
+    world.queues().iter().map(|it| line(it, world, &flows, ctx)).collect()
 }
 
-fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, operations: &[Operation], ctx: &Ctx) -> Line {
+fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, ctx: &Ctx) -> Line {
     let none = Flow::default();
     let flow = flows.get(it.queue.as_str()).unwrap_or(&none);
     let is_late = it.paused_at.is_none() && it.oldest_due.is_some_and(|age| age >= LATE);
@@ -64,9 +64,7 @@ fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, operations:
         None if is_late => Sign::new("late", "late"),
         None => Sign::new("alive", "well"),
     };
-    let last = operations.iter().find(|operation| {
-        operation.action == "pause" && operation.details["queue"].as_str() == Some(it.queue.as_str())
-    });
+    let last = world.paused_by(&it.queue);
     let by = |it: &Operation| (cut(&it.actor, 80), cut(it.reason.as_deref().unwrap_or_default(), 300));
     let pause = it.paused_at.map(|since| {
         let (who, why) = last.map(by).unwrap_or_default();
@@ -104,12 +102,7 @@ fn count_slots(slots: u64) -> String {
 
 pub(crate) async fn show(ctx: Ctx) -> Answer {
     let world = ctx.world(true).await?;
-    // an account from before there were records
-    let operations = match world.gauges.paused.is_empty() {
-        true => Vec::new(),
-        false => ctx.admin().operations(None).await.unwrap_or_default(),
-    };
-    let mut queues = lines(&world, &operations, &ctx);
+    let mut queues = lines(&world, &ctx);
     let all = queues.len();
     queues.truncate(LISTED);
     let title = match world.late().len() {

@@ -22,9 +22,12 @@ async fn a_job_that_waits_is_retried_and_cancelled() {
     site.get(&path).await.says(&["Its last attempt did not succeed", "Retry now"]);
     site.post(&path, &[("do", "retry")]).await.is(303);
     assert_eq!(site.state(id).await, "ready");
+    let done = site.post(&path, &[("do", "reschedule"), ("after", "2h")]).await;
+    assert_eq!((done.is(303).to(), &*site.state(id).await), (&*format!("{path}?done=reschedule.1"), "scheduled"));
+    site.post(&path, &[("do", "reschedule"), ("after", "soon")]).await.is(422).says(&["write 30s, 20m or 2h"]);
     let plan = site.get(&format!("/plan?do=cancel&id={id}&from=jobs/{id}")).await;
     plan.is(200).says(&["Cancel 1 job", "dry run: nothing has changed yet", "never runs again"]);
-    assert_eq!(site.state(id).await, "ready");
+    assert_eq!(site.state(id).await, "scheduled");
     let done = site.post("/plan", &[("do", "cancel"), ("id", &id.to_string()), ("from", &format!("jobs/{id}"))]).await;
     assert_eq!((done.is(303).to(), &*site.state(id).await), (&*format!("/jobs/{id}?done=cancel.1"), "cancelled"));
 }
@@ -101,7 +104,7 @@ async fn a_queue_is_paused_with_a_reason_and_resumed() {
     let done = site.post("/queues", &[("reason", "INC-2"), ("pause", "mail")]).await;
     assert_eq!(done.is(303).to(), "/queues?done=pause.1");
     site.get(done.to()).await.says(&["1 queue was paused", "by ada: “INC-2”", "Resume"]);
-    site.get("/").await.says(&["mail is paused", "Resume mail"]);
+    site.get("/").await.says(&["mail is paused", "By ada, “INC-2”. 1 job waits.", "Resume mail"]);
     site.post("/queues", &[("resume", "mail")]).await.is(303);
     assert!(site.admin.gauges().await.expect("gauges").paused.is_empty());
     site.post("/queues", &[]).await.is(422);
@@ -186,6 +189,7 @@ async fn a_running_operation_is_shown_and_stopped() {
     let plan = site.admin.plan(queue::admin::Action::SendBack, &dead).await.expect("a plan");
     let id = plan.begin().await.expect("it begins").id;
     site.get("/operations").await.says(&["runs", "Stop</button>"]);
+    site.get("/").await.says(&["send back of state:dead", "0 changed, none refused.", "Stop</button>"]);
     let path = format!("/operations/{id}");
     site.get(&path).await.says(&["0 changed", "Stop</button>"]);
     let done = site.post(&path, &[]).await;

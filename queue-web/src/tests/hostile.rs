@@ -94,6 +94,11 @@ async fn a_link_leads_nowhere_else() {
         let got = site.get(&format!("/theme?to=dark&from={}", crate::text::encoded(from))).await;
         assert_eq!(got.is(303).to(), to);
     }
+    let id = site.waiting().await;
+    for from in ["/evil.example", "\\evil.example", "\t/evil.example", "//evil.example"] {
+        let plan = site.get(&format!("/plan?do=cancel&id={id}&from={}", crate::text::encoded(from))).await;
+        plan.is(200).says(&["href=\"/evil.example\">Leave"]);
+    }
     let said = site.get("/?done=call+555.1").await;
     assert!(!said.text.contains("555.1."), "an address says nothing of its own");
 }
