@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use askama::Template;
 use axum::body::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use queue::admin::{Attempt, JobDetail};
+use queue::admin::{Attempt, JobDetail, Reason};
 use queue::{Error, JobState};
 
 use crate::access::Rights;
@@ -50,6 +50,8 @@ struct Page {
     sign: Sign,
     state: JobState,
     is_retrying: bool,
+    /// The queue to resume, if that is why the job waits.
+    held_by: Option<String>,
     reason: String,
     cure: String,
     known_by: &'static str,
@@ -173,6 +175,7 @@ pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
     let detail = ctx.admin().job(id.into()).await?.ok_or(Error::NotFound(id.into()))?;
     let job = &detail.job;
     let error = job.error.clone().unwrap_or_default();
+    let mut is_held = false;
     let (reason, cure, known_by) = match job.state {
         JobState::Completed => ("it has completed".to_owned(), String::new(), ""),
         JobState::Cancelled => ("it was cancelled".to_owned(), String::new(), ""),
@@ -188,6 +191,7 @@ pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
         }
         _ => {
             let why = ctx.admin().why(job.id).await?;
+            is_held = matches!(why.reason, Reason::Paused { .. });
             (why.reason.to_string(), why.cure.unwrap_or_default(), why.known_by)
         }
     };
@@ -208,6 +212,7 @@ pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
         sign: sign(job),
         state: job.state,
         is_retrying: job.retrying,
+        held_by: is_held.then(|| job.queue.clone()),
         reason: sentence(&cut(&reason, 600)),
         cure: sentence(&cut(&cure, 600)),
         known_by,

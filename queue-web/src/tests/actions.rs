@@ -100,11 +100,12 @@ async fn what_would_change_every_job_is_refused() {
 #[tokio::test]
 async fn a_queue_is_paused_with_a_reason_and_resumed() {
     let site = Site::new(Rights::ACT).await;
-    site.waiting().await;
+    let id = site.waiting().await;
     let done = site.post("/queues", &[("reason", "INC-2"), ("pause", "mail")]).await;
     assert_eq!(done.is(303).to(), "/queues?done=pause.1");
     site.get(done.to()).await.says(&["1 queue was paused", "by ada: “INC-2”", "Resume"]);
     site.get("/").await.says(&["mail is paused", "By ada, “INC-2”. 1 job waits.", "Resume mail"]);
+    site.get(&format!("/jobs/{id}")).await.says(&["Its queue has been paused", "action=\"/queues\"", "Resume mail"]);
     site.post("/queues", &[("resume", "mail")]).await.is(303);
     assert!(site.admin.gauges().await.expect("gauges").paused.is_empty());
     site.post("/queues", &[]).await.is(422);
