@@ -118,7 +118,9 @@ pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
     pub(crate) fn read(text: &[u8]) -> Self {
-        Self(form_urlencoded::parse(text).into_owned().collect())
+        // browsers end the lines of a text with both characters
+        let read = |(name, value): (String, String)| (name, value.replace("\r\n", "\n"));
+        Self(form_urlencoded::parse(text).into_owned().map(read).collect())
     }
 
     pub(crate) fn of<const N: usize>(fields: [(&str, String); N]) -> Self {

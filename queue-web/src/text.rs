@@ -49,10 +49,11 @@ pub(crate) fn clean(page: &str) -> String {
     out
 }
 
-/// A JSON text in which such characters are written as JSON writes them, so that a form can send it back unharmed.
+/// A JSON text in which such characters are written as JSON writes them, so that a form can send it back unharmed. A
+/// carriage return can only be between its values, and says nothing there.
 pub(crate) fn plain_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
-    for char in json.chars() {
+    for char in json.chars().filter(|char| *char != '\r') {
         match char {
             char if is_hidden(char) => char.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 out.push_str(&format!("\\u{unit:04x}"));
