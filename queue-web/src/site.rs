@@ -54,7 +54,7 @@ impl Site {
         let ctx = Ctx { site: self.clone(), visit };
         // without the database there are no counts beside the screens
         let world = if problem.status.is_server_error() { None } else { ctx.world(false).await.ok() };
-        let (frame, status) = (ctx.frame(world.as_deref(), Screen::None, "It was not done"), problem.status);
+        let (frame, status) = (ctx.frame(world.as_deref(), Screen::None, "Not done"), problem.status);
         let page = Failed { frame, number: status.as_u16(), text: problem.text };
         let mut answer = ctx.page(&page).unwrap_or_else(|_| status.into_response());
         *answer.status_mut() = status;

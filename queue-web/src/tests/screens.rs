@@ -39,6 +39,16 @@ async fn the_overview_names_the_worst_first() {
 }
 
 #[tokio::test]
+async fn a_database_that_is_away_is_a_page_that_says_so() {
+    let site = Site::new(Rights::ALL).await;
+    site.pool.close().await;
+    for path in ["/", "/jobs", "/jobs/1", "/queues"] {
+        site.get(path).await.is(503).says(&["The database did not answer", "cannot ", "Overview</a>"]);
+    }
+    site.post("/queues", &[("pause", "mail")]).await.is(503).says(&["cannot "]);
+}
+
+#[tokio::test]
 async fn a_search_says_what_it_does_not_understand() {
     let site = Site::new(Rights::ALL).await;
     let id = site.run(&["nobody"]).await[0];
