@@ -70,6 +70,19 @@ pub(crate) enum Command {
         #[command(flatten)]
         by: By,
     },
+    /// The dashboard in a browser, on this machine alone, until Ctrl-C
+    #[cfg(feature = "web")]
+    Web {
+        /// Where it listens. Port 0: any that is free
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7878")]
+        listen: std::net::SocketAddr,
+        /// Let it change things
+        #[arg(long)]
+        operate: bool,
+        /// Who changes things: it stays on record, in place of the name of this account
+        #[arg(long = "as", value_name = "NAME")]
+        name: Option<String>,
+    },
     /// Jobs, newest first: `queue list state:dead kind:send_email since:2h`
     List {
         /// Words that must all match: state:dead kind:send_email queue:mail attempt:>3 error:"timed out" since:2h
@@ -289,10 +302,15 @@ pub(crate) struct By {
 }
 
 impl By {
-    pub(crate) fn actor(&self) -> Actor {
+    /// The name that was given, or that of this account.
+    pub(crate) fn name_or_account(&self) -> String {
         let account =
             || ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
-        let actor = Actor::new(self.name.clone().or_else(account).unwrap_or_else(|| "queue-cli".to_owned()));
+        self.name.clone().or_else(account).unwrap_or_else(|| "queue-cli".to_owned())
+    }
+
+    pub(crate) fn actor(&self) -> Actor {
+        let actor = Actor::new(self.name_or_account());
         self.reason.iter().fold(actor, |actor, reason| actor.reason(reason))
     }
 }

@@ -20,6 +20,8 @@ mod tail;
 mod text;
 #[cfg(feature = "top")]
 mod top;
+#[cfg(feature = "web")]
+mod web;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -165,6 +167,11 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
             top::refuse(screen)?;
             None
         }
+        #[cfg(feature = "web")]
+        Command::Web { listen, .. } => {
+            web::refuse(*listen)?;
+            None
+        }
         Command::Retry { which, over } => Some((Action::Retry, choose(which, Some(over))?)),
         Command::SendBack { which, over } => Some((Action::SendBack, choose(which, Some(over))?)),
         Command::Cancel(which) => Some((Action::Cancel, choose(which, None)?)),
@@ -187,6 +194,8 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         (Command::Status, _) => look::status(admin, screen).await,
         #[cfg(feature = "top")]
         (Command::Top { operate, .. }, _) => top::top(admin, url, screen, operate).await,
+        #[cfg(feature = "web")]
+        (Command::Web { listen, operate, name }, _) => web::serve(admin, screen, listen, name, operate).await,
         (Command::List { query, limit, before }, _) => look::list(admin, screen, &query, limit, before).await,
         (Command::Show { id }, _) => look::show(admin, screen, id).await,
         (Command::Errors { group }, _) => look::errors(admin, screen, group.as_deref()).await,

@@ -151,6 +151,47 @@ impl Tail {
     }
 }
 
+/// Asks a server on this machine. Returns the whole answer.
+#[cfg(feature = "web")]
+fn ask(address: &str, head: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("connected");
+    stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).expect("asked");
+    std::io::read_to_string(stream).expect("an answer")
+}
+
+#[cfg(feature = "web")]
+#[tokio::test]
+async fn the_dashboard_is_for_this_machine_alone() {
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    let url = db.url();
+    run(url, "migrate").says(0, &["up to date"], &[" · "]);
+    fill(&db).await;
+    run(url, "web --listen 0.0.0.0:0").says(2, &[], &["has no login", "fix: queue web --listen 127.0.0.1:0"]);
+    for (words, may) in [("web --listen 127.0.0.1:0", false), ("web --listen 127.0.0.1:0 --operate --as ada", true)] {
+        let mut server = Tail::new(url, words);
+        let line = server.next();
+        let address = line.strip_prefix("http://").expect("an address");
+        let page = ask(address, &format!("GET / HTTP/1.1\r\nHost: {address}"));
+        assert!(page.starts_with("HTTP/1.1 200") && page.contains("connection refused"), "{page}");
+        let page = ask(address, "GET / HTTP/1.1\r\nHost: evil.example");
+        assert!(page.starts_with("HTTP/1.1 403") && !page.contains("connection refused"), "{page}");
+        let form = "pause=mail&reason=";
+        let page = ask(
+            address,
+            &format!(
+                "POST /queues HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: same-origin\r\n\
+                 Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}",
+                form.len()
+            ),
+        );
+        let expected = if may { "HTTP/1.1 303" } else { "HTTP/1.1 403" };
+        assert!(page.starts_with(expected), "{page}");
+        server.end();
+        assert_eq!(run(url, "queues --json").json()[0]["paused_at"].is_string(), may);
+    }
+    run(url, "audit").says(0, &["ada", "pause"], &[]);
+}
+
 async fn tail_follows_on(engine: Engine) {
     let Some(db) = database(engine).await else { return };
     let url = db.url();
