@@ -104,7 +104,7 @@ async fn links_are_right_under_any_prefix() {
         let done = site.post(&format!("{prefix}/queues"), &[("pause", "mail")]).await;
         assert_eq!(done.is(303).to(), format!("{prefix}/queues?done=pause.1"));
         site.post(&format!("{prefix}/queues"), &[("resume", "mail")]).await.is(303);
-        let parts = ["data-instance=\"red\"", "· production · queue</title>", "<b>production</b>"];
+        let parts = ["data-instance=\"red\"", "· production · queue</title>", "<b title=\"production\">production</b>"];
         site.get(done.to()).await.says(&parts);
     }
 }
