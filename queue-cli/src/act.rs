@@ -16,9 +16,9 @@ use crate::query::{Query, span};
 use crate::screen::Screen;
 use crate::text::{clean, count, duration, exact, jobs, quoted, thousands};
 
-/// So many of them are shown.
+/// The most of them that are shown.
 const SAMPLES: usize = 3;
-/// So many refusals are told.
+/// The most refusals that are told.
 const TOLD: usize = 5;
 
 /// The name of an action, and what was done to the jobs.

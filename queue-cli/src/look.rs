@@ -15,9 +15,9 @@ use crate::query::Query;
 use crate::screen::Screen;
 use crate::text::{Look, Table, Tone, clean, count, cut, duration, first_line, jobs, nearest, quoted, thousands};
 
-/// So many queues are shown in the text of `status`.
+/// The most queues that are shown in the text of `status`.
 const QUEUES: usize = 20;
-/// So many attempts of a job are shown.
+/// The most attempts of a job that are shown.
 const ATTEMPTS: usize = 20;
 
 /// What `status` tells of a queue's jobs, before its flow.

@@ -210,8 +210,9 @@ async fn tail_follows_on(engine: Engine) {
     // what ends from now on
     let id = with_pool!(db, pool => {
         let id = SendEmail::new("nobody", "Later").queue("late").enqueue(pool).await.expect("enqueued");
+        let admin = queue::admin::Admin::new(pool);
         let over = async {
-            while !queue::admin::Admin::new(pool).job(id).await.is_ok_and(|job| job.is_some_and(|job| job.job.state.is_final())) {
+            while !admin.job(id).await.is_ok_and(|job| job.is_some_and(|job| job.job.state.is_final())) {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };

@@ -10,7 +10,7 @@ use crate::text::{Html, duration, thousands};
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 136.0;
-/// A chart has so many lines from its top to its bottom, without the first.
+/// How many lines a chart has from its top to its bottom, without the first.
 const LINES: u64 = 5;
 /// Waits go from 10 ms to 1,000 s, by powers of ten.
 const WAITS: [&str; 6] = ["1,000 s", "100 s", "10 s", "1 s", "100 ms", "10 ms"];
@@ -51,7 +51,7 @@ pub(crate) struct Charts {
 }
 
 impl Charts {
-    /// `bins`: so many minutes or hours, the last of which is not over.
+    /// `bins`: how many minutes or hours. The last one is not over.
     pub(crate) fn of(throughput: &Throughput, bins: usize) -> Self {
         let span = TimeDelta::from_std(throughput.span).unwrap_or(TimeDelta::minutes(1));
         let start = throughput.open_since - span * i32::try_from(bins.saturating_sub(1)).unwrap_or(0);

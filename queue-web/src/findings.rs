@@ -12,7 +12,7 @@ use crate::world::{World, sum};
 
 /// Late jobs are worse after this time than anything but what nobody serves.
 const VERY_LATE: Duration = Duration::from_secs(300);
-/// So many of one sort are told.
+/// How many findings of one kind are told at most.
 const TOLD: usize = 3;
 
 /// What to do about it: a link, or a button that posts one field.

@@ -74,7 +74,7 @@ pub(crate) fn first_line(text: &str) -> &str {
     text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim()
 }
 
-/// As much as takes so many bytes in a page, with "…" where something is missing.
+/// The beginning that takes at most this number of bytes in a page, with "…" where something is missing.
 pub(crate) fn cut(text: &str, bytes: usize) -> String {
     let cost = |char: char| match char {
         '<' | '>' | '&' | '"' | '\'' => 5,
@@ -149,7 +149,7 @@ pub(crate) fn between(from: DateTime<Utc>, to: DateTime<Utc>) -> Duration {
     (to - from).to_std().unwrap_or_default()
 }
 
-/// A rate of so many in so much time: "0.4", "12", "1,200".
+/// A rate, from a number and its time: "0.4", "12", "1,200".
 pub(crate) fn rate(number: u64, seconds: f64) -> String {
     match number as f64 / seconds {
         _ if number == 0 => "0".to_owned(),

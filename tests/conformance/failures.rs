@@ -143,7 +143,7 @@ async fn a_group_is_new_or_has_come_back(db: Db) {
     ))
     .await;
     assert_eq!(told().await[0], expected("no user #", false, false, 4));
-    // who has them counted by nobody does not know
+    // without the counts of workers, no group is called new
     db.sql("DELETE FROM queue_failures").await;
     assert_eq!(told().await[0], expected("no user #", false, false, 0));
 }

@@ -16,7 +16,7 @@ use crate::text::{Look, Table, Tone, clean, cut, exact, thousands};
 const SENTENCE: usize = 60;
 /// From this height on there are empty lines between the parts.
 const ROOMY: usize = 16;
-/// The names of a page's fields are in so many columns.
+/// How wide the names of a page's fields are, in columns.
 const NAMES: usize = 12;
 
 const HELP: &str = "\

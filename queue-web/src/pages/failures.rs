@@ -9,7 +9,7 @@ use crate::findings;
 use crate::site::{Answer, Ctx, Frame, Screen};
 use crate::text::{Html, Sign, counted, cut, of, thousands};
 
-/// So many groups are shown.
+/// The most groups that are shown.
 const LISTED: usize = 50;
 
 struct Group {

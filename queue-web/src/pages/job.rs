@@ -16,7 +16,7 @@ use crate::query::{span, word};
 use crate::site::{Answer, Ctx, Fields, Frame, Id, Problem, Screen};
 use crate::text::{Html, Sign, between, cut, duration, encoded, first_line};
 
-/// So many attempts are shown.
+/// The most attempts that are shown.
 const ATTEMPTS: usize = 20;
 /// A value is shown up to this length, and all arguments together up to the second.
 const VALUE: usize = 4_000;

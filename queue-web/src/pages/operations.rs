@@ -8,9 +8,9 @@ use crate::access::Rights;
 use crate::site::{Answer, Ctx, Frame, Id, Screen};
 use crate::text::{Html, Sign, count, cut, thousands};
 
-/// So many operations are shown.
+/// The most operations that are shown.
 const LISTED: usize = 50;
-/// So many jobs that were refused are shown.
+/// The most refused jobs that are shown.
 const REFUSED: usize = 100;
 
 /// An operation in a table.

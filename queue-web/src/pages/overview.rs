@@ -13,9 +13,9 @@ use crate::site::{Answer, Ctx, Frame, Screen};
 use crate::text::{Html, Sign, count, cut, duration, of, rate, thousands};
 use crate::world::{LATE, World};
 
-/// So many findings have a place of their own.
+/// The most findings that have a place of their own.
 const TOLD: usize = 4;
-/// So many queues and groups are shown.
+/// The most queues and groups that are shown.
 const LISTED: usize = 6;
 
 /// A figure that can be wrong.

@@ -15,9 +15,9 @@ use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen, local};
 use crate::text::{count, cut, exact, quoted};
 use crate::{done, text};
 
-/// So many samples are shown.
+/// The most samples that are shown.
 const SAMPLES: usize = 10;
-/// So many jobs can be checked: those of one list.
+/// The most jobs that can be checked: those of one list.
 const CHECKED: usize = 50;
 /// What does not take longer is over when the next page is shown.
 const WAITED: Duration = Duration::from_millis(1_500);
