@@ -7,7 +7,7 @@
 use queue::admin::JobDetail;
 use queue::testing::TestQueue;
 use queue::{Job, JobContext, JobError, JobState, State, Tx, WorkerBuilder, job};
-use queue_test_support::Engine;
+use queue_test_support::{Engine, sessions};
 use queue_tests::jobs::Note;
 use queue_tests::{Db, Probe, Step, What, eventually};
 use serde_json::{Value, json};
@@ -411,9 +411,7 @@ async fn a_transaction_that_the_server_ended_completes_nothing(db: Db) {
         sqlx::query("UPDATE counters SET n = 2 WHERE id = 1").execute(&mut *other).await.expect("it is the survivor");
         other.rollback().await.unwrap();
     });
-    let waiting = format!(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {session} AND info LIKE 'UPDATE counters%'"
-    );
+    let waiting = sessions!("COUNT(*)", "info LIKE 'UPDATE counters%' AND id = ").to_owned() + &session.to_string();
     eventually("the other one waits", async || (db.int(&*waiting).await == 1).then_some(())).await;
     db.probe.release("go");
     let detail = db.reaches(id, JobState::Completed).await;

@@ -98,7 +98,7 @@ fn others(db: &Db) -> &'static str {
         Engine::Postgres => {
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         }
-        _ => "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+        _ => queue_test_support::sessions!("id", "db = DATABASE() AND id <> CONNECTION_ID()"),
     }
 }
 

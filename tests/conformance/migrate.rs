@@ -303,8 +303,10 @@ async fn waiting(pool: &AnyPool, engine: Engine) -> i64 {
              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
         }
         Engine::MariaDb | Engine::MySql => {
-            "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.processlist
-             WHERE db = DATABASE() AND state LIKE 'Waiting for table%'"
+            queue_test_support::sessions!(
+                "CAST(COUNT(*) AS CHAR)",
+                "db = DATABASE() AND state LIKE 'Waiting for table%'"
+            )
         }
         Engine::Sqlite => return 0,
     };

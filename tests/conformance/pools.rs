@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use queue::{Job, JobContext, JobError, StateType, WorkerBuilder};
-use queue_test_support::Engine;
+use queue_test_support::{Engine, sessions};
 use queue_tests::jobs::Note;
 use queue_tests::{AnyPool, DEADLINE, Db, Running, What, each, eventually, within};
 use serde::{Deserialize, Serialize};
@@ -67,11 +67,11 @@ async fn no_connection_outlives_a_pool_that_was_closed(db: Db) {
 
 async fn connections_outlive_a_pool_by(db: Db) -> Duration {
     db.migrate().await.expect("the schema");
-    let sessions = match db.engine() {
+    let others = match db.engine() {
         Engine::Postgres => {
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         }
-        _ => "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+        _ => sessions!("count(*)", "db = DATABASE() AND id <> CONNECTION_ID()"),
     };
     let (watcher, pool) = (db.open(1).await, db.pool());
     pool.admin().stats().await.expect("counted");
@@ -83,7 +83,7 @@ async fn connections_outlive_a_pool_by(db: Db) -> Duration {
     pool.enqueue(Note::new("b")).await.expect("enqueued");
     each!(AnyPool, pool, pool => pool.close().await);
     let began = Instant::now();
-    let none = async || (watcher.sql(sessions).await.expect("a count")[0][0].as_deref() == Some("0")).then_some(());
+    let none = async || (watcher.sql(others).await.expect("a count")[0][0].as_deref() == Some("0")).then_some(());
     eventually("no connection is left", none).await;
     began.elapsed()
 }
@@ -174,8 +174,7 @@ async fn cut(db: &Db) {
             db.sql(format!("SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE {others}")).await;
         }
         Engine::MariaDb | Engine::MySql => {
-            let others = "db = DATABASE() AND id <> CONNECTION_ID()";
-            for id in db.column(format!("SELECT id FROM information_schema.processlist WHERE {others}")).await {
+            for id in db.column(sessions!("id", "db = DATABASE() AND id <> CONNECTION_ID()")).await {
                 let _ = db.pool().sql(&format!("KILL {id}")).await; // it may have ended meanwhile
             }
         }

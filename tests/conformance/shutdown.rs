@@ -48,7 +48,7 @@ async fn signs_off_although_its_connections_are_gone(db: Db) {
             "SELECT pg_terminate_backend",
         ),
         Engine::MariaDb | Engine::MySql => {
-            ("SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()", "KILL")
+            (queue_test_support::sessions!("id", "db = DATABASE() AND id <> CONNECTION_ID()"), "KILL")
         }
     };
     let slow_heart = db.worker().heartbeat(Duration::from_secs(15)).lease(Duration::from_secs(60));

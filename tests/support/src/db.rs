@@ -18,6 +18,20 @@ pub enum Db {
     MySql(MySqlPool),
 }
 
+/// SQL: some sessions of MariaDB or MySQL. Each server reads its own part of the text.
+/// MySQL's `information_schema.processlist` fails while any session of the server runs a statement with an emoji.
+#[macro_export]
+macro_rules! sessions {
+    ($columns:literal, $condition:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM /*!80022 performance_schema.processlist */ /*M! information_schema.processlist */ WHERE ",
+            $condition
+        )
+    };
+}
+
 /// The same code for each kind of pool.
 #[macro_export]
 macro_rules! each {

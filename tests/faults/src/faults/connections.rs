@@ -46,8 +46,7 @@ async fn terminate_all(scene: &Scene) -> Result<usize> {
         }
         Db::MySql(pool) => {
             let mut connection = pool.acquire().await?;
-            let sql = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist \
-                       WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+            let sql = queue_test_support::sessions!("CAST(id AS SIGNED)", "db = DATABASE() AND id <> CONNECTION_ID()");
             let ids: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&mut *connection).await?;
             for id in &ids {
                 // it may have ended meanwhile

@@ -222,7 +222,8 @@ async fn callers_who_take_keys_in_one_order_do_not_deadlock<DB: TestDb>(db: Db<D
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         }
         _ => {
-            "SELECT count(*) FROM information_schema.processlist
+            "SELECT count(*)
+             FROM /*!80022 performance_schema.processlist */ /*M! information_schema.processlist */
              WHERE db = DATABASE() AND command <> 'Sleep' AND id <> CONNECTION_ID()"
         }
     };
