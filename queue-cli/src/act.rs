@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::pin::pin;
 use std::time::Duration;
 
-use queue::admin::{Action, Admin, Count, JobRow, Operation, Plan, Progress};
+use queue::admin::{Action, Admin, Count, JobRow, Operation, Plan, Progress, Search};
 use queue::{Error, JobId};
 use serde_json::{Value, json};
 
@@ -12,7 +12,6 @@ use crate::args::{All, Over, Which};
 use crate::failure::Failure;
 use crate::findings::World;
 use crate::look::{slip, slips, table};
-use crate::query::{Query, span};
 use crate::screen::Screen;
 use crate::text::{clean, count, duration, exact, jobs, quoted, thousands};
 
@@ -48,10 +47,10 @@ async fn one(action: &Action, admin: &Admin, id: JobId) -> Result<(), Error> {
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Ids(Vec<JobId>),
-    Matching(Box<Query>, How),
+    Matching(Box<Search>, How),
 }
 
-/// How all jobs of a query are changed.
+/// How all jobs of a search are changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {
     pub(crate) ask: bool,
@@ -61,29 +60,31 @@ pub(crate) struct How {
 /// Reads the words, without the database. Refuses what would have to ask and cannot.
 pub(crate) fn choose(which: &Which, over: Option<&Over>, screen: &Screen) -> Result<Chosen, Failure> {
     let over = over.and_then(|over| over.span.as_deref()).map(|text| {
-        let span = span(text).and_then(|span| span.to_std().ok());
+        let span = Search::span(text).and_then(|span| span.to_std().ok());
         span.ok_or_else(|| Failure::new(2, format!("`{}` is not a span: write 30s, 10m or 2h", clean(text))))
     });
     let over = over.transpose()?;
     match chosen(&which.all, over, screen)? {
-        Some((query, how)) => Ok(Chosen::Matching(Box::new(query), how)),
+        Some((search, how)) => Ok(Chosen::Matching(Box::new(search), how)),
         None => Ok(Chosen::Ids(ids(&which.ids)?)),
     }
 }
 
-/// The query of a command, if it has one.
-pub(crate) fn chosen(which: &All, over: Option<Duration>, screen: &Screen) -> Result<Option<(Query, How)>, Failure> {
+/// The search of a command, if it has one.
+pub(crate) fn chosen(which: &All, over: Option<Duration>, screen: &Screen) -> Result<Option<(Search, How)>, Failure> {
     let Some(text) = &which.matching else { return Ok(None) };
-    let mut query = Query::parse(std::slice::from_ref(text), screen.look.now)?;
-    if query.words == 0 {
+    let mut search = Search::parse(text, screen.look.now)?;
+    if search.words.is_empty() {
         return Err(Failure::new(2, "--match needs at least one word, such as kind:send_email"));
     }
     if !which.yes && (screen.json || !io::stdin().is_terminal()) {
         let why = "nothing was done: add --yes, or run it in a terminal, where it asks";
         return Err(Failure::new(2, why).fix(format!("queue {}--yes", given(str::to_owned))));
     }
-    query.first = which.first;
-    Ok(Some((query, How { ask: !which.yes, over })))
+    if let Some(first) = which.first {
+        search.filter = search.filter.limit(first);
+    }
+    Ok(Some((search, How { ask: !which.yes, over })))
 }
 
 /// The words of this command as a shell takes them, each changed, and each followed by a space.
@@ -119,7 +120,7 @@ pub(crate) async fn act(admin: &Admin, screen: &Screen, action: Action, chosen: 
     screen.begin();
     match chosen {
         Chosen::Ids(ids) => each(admin, screen, &action, &ids).await,
-        Chosen::Matching(query, how) => all(admin, screen, action, &query, how).await,
+        Chosen::Matching(search, how) => all(admin, screen, action, &search, how).await,
     }
 }
 
@@ -145,18 +146,18 @@ async fn each(admin: &Admin, screen: &Screen, action: &Action, ids: &[JobId]) ->
     code.map_or(Ok(()), |code| Err(Failure::new(code, "")))
 }
 
-async fn all(admin: &Admin, screen: &Screen, action: Action, query: &Query, how: How) -> Result<(), Failure> {
+async fn all(admin: &Admin, screen: &Screen, action: Action, search: &Search, how: How) -> Result<(), Failure> {
     let until = if let Action::Reschedule(time) = action { format!(" to {}", exact(time)) } else { String::new() };
     let words = words(&action);
-    let plan = admin.plan(action, &query.bounded()).await?;
-    let samples = |jobs: &[JobRow]| table(&jobs[..jobs.len().min(SAMPLES)], query, screen);
+    let plan = admin.plan(action, &search.filter).await?;
+    let samples = |jobs: &[JobRow]| table(&jobs[..jobs.len().min(SAMPLES)], search, screen);
     if how.ask {
         let shown = samples(plan.samples());
-        if !agreed(admin, screen, &plan, query, how, [words.0, &until, &shown]).await? {
+        if !agreed(admin, screen, &plan, search, how, [words.0, &until, &shown]).await? {
             return Ok(());
         }
     }
-    carry_out(admin, screen, plan, query, how, words.1).await
+    carry_out(admin, screen, plan, search, how, words.1).await
 }
 
 /// Shows the plan and asks. False: there is nothing to do.
@@ -164,13 +165,13 @@ pub(crate) async fn agreed(
     admin: &Admin,
     screen: &Screen,
     plan: &Plan,
-    query: &Query,
+    search: &Search,
     how: How,
     [name, until, shown]: [&str; 3],
 ) -> Result<bool, Failure> {
     let number = plan.count();
     if number.jobs == 0 && !number.or_more {
-        screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, query).await?));
+        screen.say(&format!("Nothing to do: no such job matches.\n{}", slips(admin, search).await?));
         return Ok(false);
     }
     let over = how.over.map_or_else(String::new, |over| format!(" over {}", duration(over)));
@@ -187,7 +188,7 @@ pub(crate) async fn carry_out(
     admin: &Admin,
     screen: &Screen,
     mut plan: Plan,
-    query: &Query,
+    search: &Search,
     how: How,
     past: &str,
 ) -> Result<(), Failure> {
@@ -204,7 +205,7 @@ pub(crate) async fn carry_out(
         screen.object(&json!({"operation": id, "changed": changed, "refused": refused, "progress": told}))?;
     } else {
         if changed == 0 && refused == 0 {
-            screen.say(&slips(admin, query).await?);
+            screen.say(&slips(admin, search).await?);
         }
         screen.out(&(was_done(&done, past, watch) + "\n"))?;
     }

@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use chrono::{DateTime, Utc};
 use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 use queue::JobId;
-use queue::admin::Actor;
-
-use crate::query::{moment, span};
+use queue::admin::{Actor, Search};
 
 /// What is wrong with background jobs, why, and how to act on it.
 ///
@@ -70,7 +68,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         by: By,
     },
-    /// The dashboard in a browser, on this machine alone, until Ctrl-C
+    /// The dashboard in a browser, until Ctrl-C. Without --tokens, on this machine alone
     #[cfg(feature = "web")]
     Web {
         /// Where it listens. Port 0: any that is free
@@ -82,6 +80,10 @@ pub(crate) enum Command {
         /// Who changes things: it stays on record, in place of the name of this account
         #[arg(long = "as", value_name = "NAME")]
         name: Option<String>,
+        /// A file with the people who may use it from other machines. In each line: a name, rights (look, act,
+        /// act-on-many, edit, delete, all, separated by commas), and the SHA-256 of a token, which is the password
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["operate", "name"])]
+        tokens: Option<std::path::PathBuf>,
     },
     /// Jobs, newest first: `queue list state:dead kind:send_email since:2h`
     List {
@@ -329,8 +331,8 @@ pub(crate) struct When {
 impl When {
     pub(crate) fn time(&self, now: DateTime<Utc>) -> Result<DateTime<Utc>, String> {
         let (at, later) = (self.at.as_deref(), self.later.as_deref());
-        let time = at.and_then(|at| moment(at, now, false));
-        let time = time.or_else(|| now.checked_add_signed(span(later?)?));
+        let time = at.and_then(Search::time);
+        let time = time.or_else(|| now.checked_add_signed(Search::span(later?)?));
         let given = at.or(later).unwrap_or_default();
         time.ok_or_else(|| format!("`{given}` is not a time: write --in 20m, or --at '2026-11-28 09:12' in UTC"))
     }

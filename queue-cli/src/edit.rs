@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::admin::{Action, Admin};
+use queue::admin::{Action, Admin, Search};
 use queue::{Error, JobId, JobState};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,9 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::act::{self, How};
 use crate::failure::Failure;
-use crate::query::Query;
 use crate::screen::Screen;
-use crate::text::{Tone, clean, nearest};
+use crate::text::{Tone, clean};
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
@@ -37,7 +36,7 @@ fn diff(args: &str, new: &str) -> Result<String, String> {
             Some(before) if before.get() == value.get() => continue,
             Some(before) => diff += &line('-', before),
             None => {
-                if let Some(near) = nearest(name, old.keys().map(String::as_str)) {
+                if let Some(near) = Search::nearest(name, old.keys().map(String::as_str)) {
                     return Err(format!("the job has no argument `{}`; did you mean `{}`?", clean(name), clean(near)));
                 }
             }
@@ -114,12 +113,12 @@ pub(crate) async fn edit(
 pub(crate) async fn edit_all(
     admin: &Admin,
     screen: &Screen,
-    query: &Query,
+    search: &Search,
     how: How,
     set: &[String],
 ) -> Result<(), Failure> {
     screen.begin();
-    let found = admin.plan(Action::Edit(Map::new()), &query.bounded()).await?;
+    let found = admin.plan(Action::Edit(Map::new()), &search.filter).await?;
     let Some(sample) = found.samples().first() else {
         screen.say("Nothing to do: no such job matches.\n");
         return Ok(());
@@ -129,14 +128,14 @@ pub(crate) async fn edit_all(
     let fields = set.iter().map(|text| assignment(text, &present)).collect::<Result<BTreeMap<_, _>, _>>()?;
     let text = serde_json::to_string(&fields).map_err(|error| error.to_string())?;
     let patch = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let plan = admin.plan(Action::Edit(patch), &query.bounded()).await?;
+    let plan = admin.plan(Action::Edit(patch), &search.filter).await?;
     if how.ask {
         let shown = format!("Job {}, as an example:\n{}", sample.id, diff(&detail.args, &text)?);
-        if !act::agreed(admin, screen, &plan, query, how, ["edit", "", &shown]).await? {
+        if !act::agreed(admin, screen, &plan, search, how, ["edit", "", &shown]).await? {
             return Ok(());
         }
     }
-    act::carry_out(admin, screen, plan, query, how, "edited").await
+    act::carry_out(admin, screen, plan, search, how, "edited").await
 }
 
 #[cfg(test)]

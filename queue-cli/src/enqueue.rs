@@ -1,7 +1,7 @@
 //! The command that enqueues.
 
 use queue::Error;
-use queue::admin::{Admin, RawJob, known_kinds};
+use queue::admin::{Admin, RawJob, Search, known_kinds};
 use queue::unique::Enqueued;
 use serde_json::json;
 
@@ -9,22 +9,21 @@ use crate::act::given;
 use crate::args::New;
 use crate::failure::Failure;
 use crate::findings::World;
-use crate::query::{moment, span};
 use crate::screen::Screen;
-use crate::text::{clean, nearest};
+use crate::text::clean;
 
 /// The job, as far as that can be told without the database.
-pub(crate) fn job(new: &New, screen: &Screen) -> Result<RawJob, Failure> {
+pub(crate) fn job(new: &New) -> Result<RawJob, Failure> {
     let mut job = RawJob::new(&new.kind, &new.args);
     if let Some(queue) = &new.queue {
         job = job.queue(queue);
     }
     if let Some(text) = &new.after {
-        let span = span(text).and_then(|span| span.to_std().ok());
+        let span = Search::span(text).and_then(|span| span.to_std().ok());
         job = job.after(span.ok_or_else(|| format!("`{text}` is not a span: write --after 20m"))?);
     }
     if let Some(text) = &new.at {
-        let time = moment(text, screen.look.now, false);
+        let time = Search::time(text);
         job = job.at(time.ok_or_else(|| format!("`{text}` is not a time: write --at '2026-11-28 09:12' in UTC"))?);
     }
     if let Some(priority) = new.priority {
@@ -46,7 +45,7 @@ async fn look_twice(admin: &Admin, new: &New) -> Result<(), Failure> {
     let ([mut kinds, queues], own) = (world.names(), known_kinds());
     kinds.extend(&own);
     let slip = |what: &str, word: &str, known: &[&str]| {
-        let near = nearest(word, known.iter().copied());
+        let near = Search::nearest(word, known.iter().copied());
         let mean = near.map_or_else(
             || "; --force enqueues it all the same".to_owned(),
             |near| format!("; did you mean `{}`? Otherwise add --force", clean(near)),

@@ -1,5 +1,6 @@
 //! How a command fails, and the exit code that says so.
 
+use queue::admin::BadSearch;
 use serde_json::json;
 
 /// Why a command did not do what was asked.
@@ -34,6 +35,12 @@ impl Failure {
 }
 
 /// A word of the command that is not understood.
+impl From<BadSearch> for Failure {
+    fn from(error: BadSearch) -> Self {
+        Self::new(2, error.to_string())
+    }
+}
+
 impl From<String> for Failure {
     fn from(message: String) -> Self {
         Self::new(2, message)

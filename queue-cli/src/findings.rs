@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use queue::Error;
-use queue::admin::{Admin, Count, Depth, FailureGroup, Gauges, QueueInfo, WorkerInfo};
+use queue::admin::{Admin, Count, Depth, FailureGroup, Gauges, QueueInfo, Search, WorkerInfo};
 use serde::Serialize;
 
-use crate::text::{Tone, clean, count, duration, first_line, nearest, quoted, thousands};
+use crate::text::{Tone, clean, count, duration, first_line, quoted, thousands};
 
 /// A job that has been due for longer is worth a word, and after the second time it is a failure.
 const LATE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
@@ -159,7 +159,7 @@ pub(crate) fn unserved(world: &World) -> Vec<Finding> {
         return message.into_iter().map(|message| Finding::new(Bad, message, "queue workers")).collect();
     }
     let slip = |name: &str, known: &mut dyn Iterator<Item = &String>| {
-        nearest(name, known.map(String::as_str).collect::<Vec<_>>())
+        Search::nearest(name, known.map(String::as_str).collect::<Vec<_>>())
             .map_or_else(String::new, |near| format!(" Is it a slip for `{}`?", clean(near)))
     };
     let unknown = world.waiting(|it| (!world.knows(&it.kind)).then_some(&it.kind));

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, QueueInfo, Reason, WorkerInfo};
+use queue::admin::{
+    Admin, Attempt, Count, FailureGroup, Filter, JobDetail, JobRow, QueueInfo, Reason, Search, WorkerInfo,
+};
 use queue::{Error, JobId, JobState};
 use serde_json::{Value, json};
 
@@ -11,9 +13,8 @@ use crate::audit;
 use crate::failure::Failure;
 use crate::findings::{self, World};
 use crate::flow::{self, Flow};
-use crate::query::Query;
 use crate::screen::Screen;
-use crate::text::{Look, Table, Tone, clean, count, cut, duration, first_line, jobs, nearest, quoted, thousands};
+use crate::text::{Look, Table, Tone, clean, count, cut, duration, first_line, jobs, quoted, thousands};
 
 /// The most queues that are shown in the text of `status`.
 const QUEUES: usize = 20;
@@ -160,16 +161,16 @@ fn tone(state: JobState) -> Tone {
     }
 }
 
-/// Jobs as a table. What the query says of all of them is left out.
-pub(crate) fn table(jobs: &[JobRow], query: &Query, screen: &Screen) -> String {
+/// Jobs as a table. What the search says of all of them is left out.
+pub(crate) fn table(jobs: &[JobRow], search: &Search, screen: &Screen) -> String {
     let mut table = Table::new(&[">ID", "STATE", "KIND", "QUEUE", ">TRY", "WHEN", "ERROR"]);
     for job in jobs {
         let (id, attempt, time) = (job.id.to_string(), job.attempt.to_string(), screen.look.time(moment(job)));
         let error = first_line(job.error.as_deref().unwrap_or_default());
         table.row(tone(job.state), &[&id, job.state.as_str(), &job.kind, &job.queue, &attempt, &time, error]);
     }
-    let same = [("STATE", query.state.is_some()), ("KIND", query.kind.is_some()), ("QUEUE", query.queue.is_some())];
-    same.iter().filter(|(_, same)| *same).for_each(|(title, _)| table.without(title));
+    let same = [("STATE", "state"), ("KIND", "kind"), ("QUEUE", "queue")];
+    same.iter().filter(|(_, name)| search.value(name).is_some()).for_each(|(title, _)| table.without(title));
     table.lines(&screen.look, 0)
 }
 
@@ -180,17 +181,17 @@ pub(crate) async fn list(
     limit: u32,
     before: Option<JobId>,
 ) -> Result<(), Failure> {
-    let query = Query::parse(words, screen.look.now)?;
-    let filter = query.filter.clone().limit(limit);
+    let search = Search::parse(&words.join(" "), screen.look.now)?;
+    let filter = search.filter.clone().limit(limit);
     let page = admin.jobs(&before.map_or_else(|| filter.clone(), |before| filter.clone().before(before))).await?;
     match (screen.json, page.items.is_empty()) {
         (true, _) => page.items.iter().try_for_each(|job| screen.object(job))?,
-        (_, false) => screen.out(&table(&page.items, &query, screen))?,
+        (_, false) => screen.out(&table(&page.items, &search, screen))?,
         (_, true) if page.complete => {
             let more = if before.is_some() { " more" } else { "" };
-            screen.say(&format!("No{more} job matches.\n{}", slips(admin, &query).await?));
+            screen.say(&format!("No{more} job matches.\n{}", slips(admin, &search).await?));
         }
-        (_, true) => screen.say(&slips(admin, &query).await?),
+        (_, true) => screen.say(&slips(admin, &search).await?),
     }
     if let Some(next) = page.next {
         let found = if page.items.is_empty() { "No job yet".to_owned() } else { jobs(page.items.len() as u64) };
@@ -205,20 +206,21 @@ pub(crate) async fn list(
     Ok(())
 }
 
-/// Sentences about a kind and a queue of the query that nobody uses.
-pub(crate) async fn slips(admin: &Admin, query: &Query) -> Result<String, Failure> {
-    if query.kind.is_none() && query.queue.is_none() {
+/// Sentences about a kind and a queue of the search that nobody uses.
+pub(crate) async fn slips(admin: &Admin, search: &Search) -> Result<String, Failure> {
+    let (kind, queue) = (search.value("kind"), search.value("queue"));
+    if kind.is_none() && queue.is_none() {
         return Ok(String::new());
     }
     let world = World::read(admin).await?;
     let [kinds, queues] = world.names();
-    Ok(slip("kind", query.kind.as_deref(), &kinds) + &slip("queue", query.queue.as_deref(), &queues))
+    Ok(slip("kind", kind, &kinds) + &slip("queue", queue, &queues))
 }
 
 /// A sentence if no unfinished job, dead letter or worker has this name, with the one that was probably meant.
 pub(crate) fn slip(what: &str, value: Option<&str>, known: &[&str]) -> String {
     let Some(value) = value.filter(|value| !known.contains(value)) else { return String::new() };
-    let near = nearest(value, known.iter().copied());
+    let near = Search::nearest(value, known.iter().copied());
     let near = near.map_or_else(String::new, |near| format!(" Did you mean `{}`?", clean(near)));
     format!("No waiting job and no worker has the {what} `{}`.{near}\n", clean(value))
 }

@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use queue::admin::{Admin, Ended};
+use queue::admin::{Admin, Ended, Search};
 use queue::{JobId, JobState};
 use tokio::time::sleep;
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::failure::Failure;
-use crate::query::Query;
 use crate::screen::Screen;
 use crate::text::{Tone, clean, cut, duration, first_line};
 
@@ -29,9 +28,12 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn read(words: &[String], failed: bool, now: DateTime<Utc>) -> Result<Self, Failure> {
-        let Query { kind, queue, state, words: number, .. } = Query::parse(words, now)?;
-        let known = [kind.is_some(), queue.is_some(), state.is_some()].iter().filter(|is| **is).count();
-        if number > known || state.is_some_and(|state| !state.is_final()) {
+        let search = Search::parse(&words.join(" "), now)?;
+        let [kind, queue, state] = ["kind", "queue", "state"].map(|name| search.value(name));
+        let known = [kind, queue, state].iter().flatten().count();
+        let state = state.and_then(|state| state.parse::<JobState>().ok());
+        let [kind, queue] = [kind, queue].map(|name| name.map(str::to_owned));
+        if search.words.len() > known || state.is_some_and(|state| !state.is_final()) {
             let message = "`tail` takes kind:, queue: and state:completed, state:cancelled or state:dead, each once";
             return Err(Failure::new(2, message).fix("queue list"));
         }

@@ -175,15 +175,6 @@ pub(crate) fn quoted(word: &str) -> String {
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// The word that was probably meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let far = |known: &str| strsim::osa_distance(word, known);
-    known.into_iter().filter(|known| *known != word).min_by_key(|known| far(known)).filter(|known| {
-        let long = word.chars().count().max(known.chars().count());
-        far(known) <= (long / 3).clamp(1, 3)
-    })
-}
-
 /// A table: titles, and rows of cells, each row in one tone. Titles that begin with `>` are aligned right.
 pub(crate) struct Table {
     titles: Vec<&'static str>,
@@ -306,13 +297,5 @@ mod tests {
     #[test]
     fn sentences_wrap_at_words() {
         assert_eq!(look(12).wrap("no worker is alive", 2, 2), "no worker\n  is alive");
-    }
-
-    #[test]
-    fn the_nearest_word_is_near() {
-        let known = ["state", "kind", "queue"];
-        assert_eq!(nearest("stat", known), Some("state"));
-        assert_eq!(nearest("kidn", known), Some("kind"));
-        assert_eq!(nearest("worker", known), None);
     }
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use queue::admin::{FailureGroup, Operation, Progress};
+use queue::admin::{FailureGroup, Operation, Progress, Search, Word};
 
 use crate::pages::operations::target;
-use crate::query::word;
-use crate::text::{Html, Sign, count, cut, duration, encoded, first_line, nearest, thousands, time, waits};
+use crate::text::{Html, Sign, count, cut, duration, encoded, first_line, thousands, time, waits};
 use crate::world::{World, sum};
 
 /// Late jobs are worse after this time than anything but what nobody serves.
@@ -71,7 +70,8 @@ pub(crate) fn all(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
 }
 
 /// A search in a link.
-pub(crate) fn search(words: &[String]) -> String {
+pub(crate) fn search(words: &[Word]) -> String {
+    let words: Vec<String> = words.iter().map(Word::to_string).collect();
     format!("jobs?q={}", encoded(&words.join(" ")))
 }
 
@@ -93,19 +93,19 @@ fn unserved(world: &World) -> Vec<Finding> {
         return vec![found.unwrap_or_else(idle)];
     }
     let slip = |name: &str, known: Vec<&str>| {
-        nearest(name, known).map_or_else(String::new, |near| format!(" Is it a slip for `{near}`?"))
+        Search::nearest(name, known).map_or_else(String::new, |near| format!(" Is it a slip for `{near}`?"))
     };
     let unknown = world.waiting(|it| (!world.knows(&it.kind)).then_some(&it.kind));
     let unknown = unknown.into_iter().map(|(kind, jobs)| {
         let slip = slip(kind, world.live().flat_map(|it| &it.kinds).map(String::as_str).collect());
-        let cure = Cure::link("The jobs", search(&[word("kind", kind)]));
+        let cure = Cure::link("The jobs", search(&[Word::new("kind", kind)]));
         let head = format!("No live worker knows the kind {kind}");
         Finding::new(2, SIGN, head, format!("{}.{slip}", waits(jobs)), cure).advice("Deploy a worker that knows it.")
     });
     let unserved = world.waiting(|it| (world.knows(&it.kind) && !world.serves(it)).then_some(&it.queue));
     let unserved = unserved.into_iter().map(|(queue, jobs)| {
         let slip = slip(queue, world.live().flat_map(|it| &it.queues).map(String::as_str).collect());
-        let cure = Cure::link("The jobs", search(&[word("queue", queue)]));
+        let cure = Cure::link("The jobs", search(&[Word::new("queue", queue)]));
         let head = format!("No live worker serves the queue {queue} for its kinds");
         Finding::new(2, SIGN, head, format!("{}.{slip}", waits(jobs)), cure).advice("Start a worker that serves it.")
     });
@@ -122,7 +122,7 @@ fn late(world: &World, now: DateTime<Utc>) -> Vec<Finding> {
         let ready = sum(depths().filter(|it| it.queue == queue).map(|it| it.ready));
         let [held, slots] = world.slots();
         let busy = if held >= slots { " All slots of all workers are busy." } else { "" };
-        let cure = Cure::link("The jobs", search(&[word("state", "ready"), word("queue", queue)]));
+        let cure = Cure::link("The jobs", search(&[Word::new("state", "ready"), Word::new("queue", queue)]));
         let mut found = Finding::new(rank, Sign::new("late", "Late"), head, format!("{}.{busy}", waits(ready)), cure);
         found.cures.push(Cure::link("Workers", "workers"));
         let age = chrono::TimeDelta::from_std(age).unwrap_or_default();

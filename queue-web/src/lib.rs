@@ -44,7 +44,6 @@ mod done;
 mod findings;
 mod frame;
 mod pages;
-mod query;
 mod site;
 #[cfg(test)]
 mod tests;

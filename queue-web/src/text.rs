@@ -193,15 +193,6 @@ pub(crate) fn quoted(word: &str) -> String {
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// The word that was probably meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let far = |known: &str| strsim::osa_distance(word, known);
-    known.into_iter().filter(|known| *known != word).min_by_key(|known| far(known)).filter(|known| {
-        let long = word.chars().count().max(known.chars().count());
-        far(known) <= (long / 3).clamp(1, 3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

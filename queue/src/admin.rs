@@ -20,6 +20,7 @@ use crate::limits::check_name;
 use crate::operations::Note;
 pub use crate::operations::{Action, Actor, Operation, Progress, RefusedJob};
 pub use crate::raw::{RawJob, known_kinds};
+pub use crate::search::{BadSearch, Search, Word};
 use crate::state::JobId;
 pub use crate::state::UnknownState;
 use crate::store::AdminStore;

@@ -125,6 +125,7 @@ mod raw;
 mod registry;
 #[cfg(feature = "schedules")]
 pub mod schedule;
+mod search;
 mod signal;
 mod state;
 mod store;

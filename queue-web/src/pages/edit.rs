@@ -5,7 +5,7 @@ use std::fmt;
 use askama::Template;
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use queue::admin::JobDetail;
+use queue::admin::{JobDetail, Search};
 use queue::{Error, JobId, JobState};
 use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
@@ -15,7 +15,7 @@ use crate::access::Rights;
 use crate::assets;
 use crate::pages::jobs::sign;
 use crate::site::{Answer, Ctx, Fields, Frame, Id, Problem, Screen};
-use crate::text::{Sign, cut, is_one_plain_line, nearest, plain_json};
+use crate::text::{Sign, cut, is_one_plain_line, plain_json};
 
 /// What is longer is edited by a program. A form would repeat it three times.
 const LONGEST: usize = 64 * 1024;
@@ -133,7 +133,7 @@ fn differences(args: &str, form: &Fields) -> Result<Vec<Changed>, String> {
                 match old.iter().find(|(is, _)| is == name) {
                     Some((_, is)) if *is == *value || plain_json(is) == *value => {}
                     Some((_, is)) => change(name, is, (*value).to_owned()),
-                    None => match nearest(name, old.iter().map(|(is, _)| is.as_str())) {
+                    None => match Search::nearest(name, old.iter().map(|(is, _)| is.as_str())) {
                         Some(near) => return Err(format!("The job has no argument `{name}`. Did you mean `{near}`?")),
                         None => change(name, "", (*value).to_owned()),
                     },

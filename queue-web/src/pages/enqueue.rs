@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use askama::Template;
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use queue::admin::{RawJob, known_kinds};
+use queue::admin::{RawJob, Search, known_kinds};
 use queue::unique::Enqueued;
 use queue::{Error, JobId};
 
 use crate::access::Rights;
-use crate::query::span;
 use crate::site::{Answer, Ctx, Fields, Frame, Screen};
 use crate::text::plain_json;
 use crate::world::World;
@@ -85,7 +84,7 @@ fn job(sent: &Fields, known: &BTreeSet<String>) -> Result<RawJob, String> {
         job = job.queue(queue);
     }
     if let Some(text) = sent.get("after") {
-        let after = span(text.trim()).and_then(|span| span.to_std().ok());
+        let after = Search::span(text.trim()).and_then(|span| span.to_std().ok());
         job = job.after(after.ok_or_else(|| format!("`{text}` is not a span: write 30s, 20m or 2h."))?);
     }
     if let Some(text) = sent.get("priority") {

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 use askama::Template;
 use axum::body::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use queue::admin::{Attempt, JobDetail, Reason};
+use queue::admin::{Attempt, JobDetail, Reason, Search, Word};
 use queue::{Error, JobState};
 
 use crate::access::Rights;
 use crate::pages::edit::fields;
 use crate::pages::jobs::{attempts, sign};
 use crate::pages::operations::{self, Line};
-use crate::query::{span, word};
 use crate::site::{Answer, Ctx, Fields, Frame, Id, Problem, Screen};
 use crate::text::{Html, Sign, between, cut, duration, encoded, first_line};
 
@@ -204,10 +203,10 @@ pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
     let page = Page {
         frame: ctx.frame(Some(&world), Screen::Jobs, format!("Job {id}, {}: {kind}", sign(job).word)),
         id,
-        kind_search: encoded(&word("kind", &job.kind)),
+        kind_search: encoded(&Word::new("kind", &job.kind).to_string()),
         kind,
         queue: cut(&job.queue, 120),
-        queue_search: encoded(&word("queue", &job.queue)),
+        queue_search: encoded(&Word::new("queue", &job.queue).to_string()),
         priority: job.priority,
         sign: sign(job),
         state: job.state,
@@ -261,7 +260,7 @@ pub(crate) async fn act(ctx: Ctx, Id(id): Id, body: Bytes) -> Answer {
         "retry" => admin.retry(id.into()).await?,
         "send_back" => admin.send_back(id.into()).await?,
         "reschedule" => {
-            let after = span(form.text("after").trim()).and_then(|span| ctx.now().checked_add_signed(span));
+            let after = Search::span(form.text("after").trim()).and_then(|span| ctx.now().checked_add_signed(span));
             let after = after.ok_or_else(|| Problem::unclear("Say when it is due: write 30s, 20m or 2h."))?;
             admin.reschedule(id.into(), after).await?;
         }

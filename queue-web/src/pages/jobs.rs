@@ -2,12 +2,11 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use queue::admin::JobRow;
+use queue::admin::{JobRow, Search, Word};
 use queue::{JobId, JobState};
 
-use crate::query::{Query, WORDS};
 use crate::site::{Answer, Ctx, Frame, Screen};
-use crate::text::{Html, Sign, count, cut, encoded, first_line, nearest, of, thousands};
+use crate::text::{Html, Sign, count, cut, encoded, first_line, of, thousands};
 use crate::world::{World, sum};
 
 /// The length of a list.
@@ -119,7 +118,22 @@ fn deeds(state: &str, frame: &Frame) -> Vec<Deed> {
     deeds.iter().filter(may).copied().collect()
 }
 
-fn tabs(query: &Query, world: &World) -> Vec<Tab> {
+/// The state that a search asks for: "retrying" is one as well here.
+fn state(search: &Search) -> String {
+    search.words.iter().rfind(|word| is_state(word)).map_or_else(String::new, Word::to_string)
+}
+
+fn is_state(word: &Word) -> bool {
+    matches!(&*word.name, "state" | "retrying")
+}
+
+/// The search again, with those of its words, and one more.
+fn again<'a>(words: impl Iterator<Item = &'a Word>, more: &str) -> String {
+    let words = words.map(Word::to_string).chain(Some(more.to_owned()).filter(|more| !more.is_empty()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn tabs(search: &Search, world: &World) -> Vec<Tab> {
     let of =
         |number: fn(&queue::admin::Depth) -> queue::admin::Count| count(sum(world.gauges.depths.iter().map(number)));
     let all = [
@@ -133,28 +147,34 @@ fn tabs(query: &Query, world: &World) -> Vec<Tab> {
         ("state:cancelled", "Cancelled", String::new()),
     ];
     // the counts are those of all kinds and queues
-    let plain = query.words.iter().all(|word| word == query.state());
+    let (plain, asked) = (search.words.iter().all(is_state), state(search));
     let tab = |(state, name, number): (&str, &'static str, String)| Tab {
-        link: encoded(&query.in_state(state)),
+        link: encoded(&again(search.words.iter().filter(|word| !is_state(word)), state)),
         name,
         number: if plain { number } else { String::new() },
-        current: state == query.state(),
+        current: state == asked,
     };
     all.into_iter().map(tab).collect()
 }
 
+/// Each word, and the search without it.
+fn chips(search: &Search) -> Vec<(String, String)> {
+    let others = |at: usize| search.words.iter().enumerate().filter(move |(place, _)| *place != at).map(|(_, it)| it);
+    let chip = |(at, word): (usize, &Word)| (cut(&word.to_string(), 200), encoded(&again(others(at), "")));
+    search.words.iter().enumerate().map(chip).collect()
+}
+
 /// A sentence about a kind or a queue of the search that nobody has, with the one that was probably meant.
-fn slips(query: &Query, world: &World) -> String {
+fn slips(search: &Search, world: &World) -> String {
     let (depths, workers) = (&world.gauges.depths, &world.workers);
     let kinds = depths.iter().map(|it| &it.kind).chain(workers.iter().flat_map(|it| &it.kinds));
     let queues = depths.iter().map(|it| &it.queue).chain(workers.iter().flat_map(|it| &it.queues));
     let slip = |name: &str, known: Vec<&str>| {
-        let asked = query.words.iter().find_map(|word| word.strip_prefix(name)).map(|it| it.replace('"', ""));
-        let asked = asked.filter(|it| !known.contains(&it.as_str())).unwrap_or_default();
-        let near = nearest(&asked, known).filter(|_| !asked.is_empty());
-        near.map_or_else(String::new, |near| format!(" Did you mean {name}{near}?"))
+        let asked = search.value(name).filter(|it| !known.contains(it));
+        let near = asked.and_then(|asked| Search::nearest(asked, known));
+        near.map_or_else(String::new, |near| format!(" Did you mean {}?", Word::new(name, near)))
     };
-    slip("kind:", kinds.map(String::as_str).collect()) + &slip("queue:", queues.map(String::as_str).collect())
+    slip("kind", kinds.map(String::as_str).collect()) + &slip("queue", queues.map(String::as_str).collect())
 }
 
 pub(crate) async fn show(ctx: Ctx) -> Answer {
@@ -163,18 +183,19 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
         return Ok(ctx.go(&format!("jobs/{id}")));
     }
     let world = ctx.world(false).await?;
-    let (query, problem) = match Query::parse(&text, ctx.now()) {
-        Ok(query) => (query, String::new()),
-        Err(why) => (Query::default(), why),
+    let (search, problem) = match Search::parse(&text, ctx.now()) {
+        Ok(search) => (search, String::new()),
+        Err(why) => (Search::default(), why.to_string()),
     };
+    let asked = state(&search);
     let before = ctx.asked("before").and_then(|it| it.parse::<i64>().ok()).map(JobId::from);
-    let filter = query.filter.clone().limit(if problem.is_empty() { LISTED } else { 1 });
+    let filter = search.filter.clone().limit(if problem.is_empty() { LISTED } else { 1 });
     let filter = before.map_or(filter.clone(), |before| filter.before(before));
     let mut found = ctx.admin().jobs(&filter).await?;
     if !problem.is_empty() {
         (found.items, found.next) = (Vec::new(), None);
     }
-    let (screen, heading) = match query.state() {
+    let (screen, heading) = match &*asked {
         "state:dead" => (Screen::Dead, "Dead letters"),
         _ => (Screen::Jobs, "Jobs"),
     };
@@ -184,16 +205,16 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
     let hint = match (number, text.is_empty(), before) {
         (0, true, None) => "No job is here yet. Enqueue one: in your code, or here.".to_owned(),
         (0, ..) if found.complete => {
-            format!("No {}job matches.{}", before.map_or("", |_| "more "), slips(&query, &world))
+            format!("No {}job matches.{}", before.map_or("", |_| "more "), slips(&search, &world))
         }
-        (0, ..) => format!("No job yet.{}", slips(&query, &world)),
+        (0, ..) => format!("No job yet.{}", slips(&search, &world)),
         _ => String::new(),
     };
     let page = Page {
         heading,
-        tabs: tabs(&query, &world),
-        chips: query.words.iter().enumerate().map(|(at, word)| (cut(word, 200), encoded(&query.without(at)))).collect(),
-        when: match query.state() {
+        tabs: tabs(&search, &world),
+        chips: chips(&search),
+        when: match &*asked {
             "state:dead" => "Died",
             "state:completed" | "state:cancelled" => "Ended",
             "state:running" => "Claimed",
@@ -206,9 +227,9 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
         searched: of(found.searched, "row", "rows"),
         next: found.next.map(|next| format!("q={}&before={next}", encoded(&text))),
         is_later: before.is_some(),
-        deeds: if number == 0 { Vec::new() } else { deeds(query.state(), &frame) },
+        deeds: if number == 0 { Vec::new() } else { deeds(&asked, &frame) },
         hint: if problem.is_empty() { hint } else { String::new() },
-        words: WORDS,
+        words: Search::WORDS,
         query: text,
         problem,
         frame,

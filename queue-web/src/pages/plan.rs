@@ -5,12 +5,11 @@ use std::time::Duration;
 use askama::Template;
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use queue::admin::{Action, Admin, Count, Filter, JobRow, Operation, Progress};
+use queue::admin::{Action, Admin, Count, Filter, JobRow, Operation, Progress, Search};
 use queue::{Error, JobId};
 
 use crate::access::Rights;
 use crate::pages::jobs::Line;
-use crate::query::Query;
 use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen, local};
 use crate::text::{count, cut, exact, quoted};
 use crate::{done, text};
@@ -89,7 +88,7 @@ impl Deed {
 /// The jobs that are meant.
 enum Chosen {
     Checked(Vec<JobId>),
-    Matching(Box<Query>),
+    Matching(Box<Search>),
 }
 
 fn chosen(form: &Fields, ctx: &Ctx) -> Result<Chosen, Problem> {
@@ -101,10 +100,10 @@ fn chosen(form: &Fields, ctx: &Ctx) -> Result<Chosen, Problem> {
         (_, ids) if ids.len() > CHECKED => return Err(Problem::unclear("More jobs are checked than a list has.")),
         (_, ids) => return Ok(Chosen::Checked(ids.to_vec())),
     }
-    let query = Query::parse(form.text("q"), ctx.now()).map_err(Problem::unclear)?;
-    match query.words.is_empty() {
+    let search = Search::parse(form.text("q"), ctx.now()).map_err(|error| Problem::unclear(error.to_string()))?;
+    match search.words.is_empty() {
         true => Err(Problem::unclear("This would be every job. Search for some first, such as state:dead.")),
-        false => Ok(Chosen::Matching(Box::new(query))),
+        false => Ok(Chosen::Matching(Box::new(search))),
     }
 }
 
@@ -144,10 +143,10 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
             let ids: Vec<i64> = found.iter().map(|job| job.id.get()).collect();
             (exactly(found.len()), found, ids, Vec::new())
         }
-        Chosen::Matching(query) => {
+        Chosen::Matching(search) => {
             ctx.must(deed.rights(true))?;
-            let plan = ctx.admin().plan(deed.action.clone(), &query.filter).await?;
-            (plan.count(), plan.samples().to_vec(), Vec::new(), query.words.clone())
+            let plan = ctx.admin().plan(deed.action.clone(), &search.filter).await?;
+            (plan.count(), plan.samples().to_vec(), Vec::new(), search.words.iter().map(ToString::to_string).collect())
         }
     };
     let query = words.join(" ");
@@ -261,8 +260,8 @@ pub(crate) async fn run(ctx: Ctx, body: Bytes) -> Answer {
                 Some(why) => Err(Problem::new(StatusCode::CONFLICT, done::partly(all - not, all, &why.to_string()))),
             }
         }
-        Chosen::Matching(query) => {
-            let mut plan = admin.plan(deed.action.clone(), &query.filter).await?;
+        Chosen::Matching(search) => {
+            let mut plan = admin.plan(deed.action.clone(), &search.filter).await?;
             let mut only = None;
             if form.text("scope") == "one" {
                 only = plan.samples().first().map(|job| job.id);

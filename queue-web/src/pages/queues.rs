@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::body::Bytes;
-use queue::admin::{Depth, Operation, QueueInfo};
+use queue::admin::{Depth, Operation, QueueInfo, Word};
 
 use crate::access::Rights;
-use crate::query::word;
 use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen};
 use crate::text::{Html, Sign, count, cut, duration, encoded, rate};
 use crate::world::{Flow, LATE, World, serves};
@@ -79,7 +78,7 @@ fn line(it: &QueueInfo, world: &World, flows: &BTreeMap<&str, Flow>, ctx: &Ctx) 
     Line {
         name: it.queue.clone(),
         shown: cut(&it.queue, 60),
-        search: encoded(&word("queue", &it.queue)),
+        search: encoded(&Word::new("queue", &it.queue).to_string()),
         sign,
         is_late,
         is_paused: it.paused_at.is_some(),
