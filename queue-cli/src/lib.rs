@@ -13,7 +13,6 @@ mod failure;
 mod findings;
 mod flow;
 mod look;
-mod query;
 mod run;
 mod screen;
 mod tail;
@@ -167,11 +166,6 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
             top::refuse(screen)?;
             None
         }
-        #[cfg(feature = "web")]
-        Command::Web { listen, .. } => {
-            web::refuse(*listen)?;
-            None
-        }
         Command::Retry { which, over } => Some((Action::Retry, choose(which, Some(over))?)),
         Command::SendBack { which, over } => Some((Action::SendBack, choose(which, Some(over))?)),
         Command::Cancel(which) => Some((Action::Cancel, choose(which, None)?)),
@@ -185,8 +179,15 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         Command::Tail { query, failed, .. } => Some(tail::Shown::read(query, *failed, screen.look.now)?),
         _ => None,
     };
+    #[cfg(feature = "web")]
+    let door = match &command {
+        Command::Web { listen, operate, name, tokens } => {
+            Some(web::Door::new(*listen, *operate, name.clone(), tokens.as_deref())?)
+        }
+        _ => None,
+    };
     let edits = if let Command::Edit { all, .. } = &command { act::chosen(all, None, screen)? } else { None };
-    let new = if let Command::Enqueue(new) = &command { Some(enqueue::job(new, screen)?) } else { None };
+    let new = if let Command::Enqueue(new) = &command { Some(enqueue::job(new)?) } else { None };
     let db = Database::open(url, database::CONNECTIONS).await?;
     let admin = &command.by().map_or_else(|| db.admin.clone(), |by| db.admin.acting(by.actor()));
     let done = match (command, acts) {
@@ -195,7 +196,10 @@ async fn run(screen: &Screen, url: &str, command: Command) -> Result<(), Failure
         #[cfg(feature = "top")]
         (Command::Top { operate, .. }, _) => top::top(admin, url, screen, operate).await,
         #[cfg(feature = "web")]
-        (Command::Web { listen, operate, name }, _) => web::serve(admin, screen, listen, name, operate).await,
+        (Command::Web { .. }, _) => match door {
+            Some(door) => web::serve(admin, screen, door).await,
+            None => Ok(()),
+        },
         (Command::List { query, limit, before }, _) => look::list(admin, screen, &query, limit, before).await,
         (Command::Show { id }, _) => look::show(admin, screen, id).await,
         (Command::Errors { group }, _) => look::errors(admin, screen, group.as_deref()).await,

@@ -166,7 +166,7 @@ async fn the_dashboard_is_for_this_machine_alone() {
     let url = db.url();
     run(url, "migrate").says(0, &["up to date"], &[" · "]);
     fill(&db).await;
-    run(url, "web --listen 0.0.0.0:0").says(2, &[], &["has no login", "fix: queue web --listen 127.0.0.1:0"]);
+    run(url, "web --listen 0.0.0.0:0").says(2, &[], &["without --tokens", "fix: queue web --listen 127.0.0.1:0"]);
     for (words, may) in [("web --listen 127.0.0.1:0", false), ("web --listen 127.0.0.1:0 --operate --as ada", true)] {
         let mut server = Tail::new(url, words);
         let line = server.next();
@@ -189,6 +189,44 @@ async fn the_dashboard_is_for_this_machine_alone() {
         server.end();
         assert_eq!(run(url, "queues --json").json()[0]["paused_at"].is_string(), may);
     }
+    run(url, "audit").says(0, &["ada", "pause"], &[]);
+}
+
+#[cfg(feature = "web")]
+#[tokio::test]
+async fn the_dashboard_is_for_those_who_have_a_token() {
+    let Some(db) = database(Engine::Sqlite).await else { return };
+    let url = db.url();
+    run(url, "migrate").says(0, &["up to date"], &[" · "]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("UTF-8");
+    run(url, &format!("web --listen 0.0.0.0:0 --tokens {path}")).says(2, &[], &["nobody is in it"]);
+    run(url, &format!("web --tokens {path} --operate")).says(2, &[], &["cannot be used with"]);
+    // SHA-256 of "test"
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    std::fs::write(path, format!("ada act {hash}\nbob look {hash}\n")).expect("written");
+    let mut server = Tail::new(url, &format!("web --listen 0.0.0.0:0 --tokens {path}"));
+    let port = server.next().rsplit_once(':').expect("a port").1.to_owned();
+    let (address, form) = (format!("127.0.0.1:{port}"), "pause=mail&reason=");
+    let get = |authorization: &str| ask(&address, &format!("GET / HTTP/1.1\r\nHost: jobs.example\r\n{authorization}"));
+    let post = |authorization: &str| {
+        let head = format!(
+            "POST /queues HTTP/1.1\r\nHost: jobs.example\r\nSec-Fetch-Site: same-origin\r\n{authorization}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}",
+            form.len()
+        );
+        ask(&address, &head)
+    };
+    let [ada, bob, eve] =
+        ["YWRhOnRlc3Q=", "Ym9iOnRlc3Q=", "YWRhOmd1ZXNz"].map(|it| format!("Authorization: Basic {it}"));
+    for stranger in ["X-Nobody: 1", &eve] {
+        let answers = [get(stranger), post(stranger)];
+        let asked = |it: &String| it.starts_with("HTTP/1.1 401") && it.contains("www-authenticate: Basic");
+        assert!(answers.iter().all(asked), "{answers:?}");
+    }
+    assert!(get(&bob).starts_with("HTTP/1.1 200") && post(&bob).starts_with("HTTP/1.1 403"));
+    assert!(post(&ada).starts_with("HTTP/1.1 303"));
+    server.end();
     run(url, "audit").says(0, &["ada", "pause"], &[]);
 }
 
