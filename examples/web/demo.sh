@@ -47,7 +47,7 @@ field() {
 cargo build --quiet --package queue-example-web --bins
 bin=${CARGO_TARGET_DIR:-target}/debug
 export DATABASE_URL=${DATABASE_URL:-sqlite://$work/shop.sqlite}
-export NO_COLOR=1 RUST_LOG=${RUST_LOG:-info}
+export NO_COLOR=1 STAFF_PASSWORD=correct-horse RUST_LOG=${RUST_LOG:-info}
 printf 'database: %s\n' "${DATABASE_URL%%:*}"
 
 # The address is free: port 0 lets the system choose one, and the application says which.
@@ -110,6 +110,15 @@ one_worker() {
     [ "$(grep -o '"alive":true' <<<"$(curl -fsS "$shop/workers")" | wc -l)" -eq 1 ]
 }
 within 20 one_worker || fail 'not one worker is alive'
+
+# The dashboard is behind the shop's login.
+seen() { curl -s -o "$work/page" -w '%{http_code}' "$@"; }
+[ "$(seen "$shop/admin/jobs")" = 303 ] || fail 'the dashboard is open to strangers'
+[ "$(seen -d 'name=ada&password=guessed' "$shop/login")" = 403 ] || fail 'any password is good enough'
+[ "$(seen -c "$work/cookies" -d "name=ada&password=$STAFF_PASSWORD" "$shop/login")" = 303 ] || fail 'no login'
+[ "$(seen -b "$work/cookies" "$shop/admin/jobs")" = 200 ] || fail 'the staff does not see the dashboard'
+grep -q ada "$work/page" || fail 'the dashboard does not say who looks'
+echo 'the dashboard is there for the staff, and for nobody else'
 
 watch=$(sed -n 's/^listening on //p' "$work/second.log")
 grep -qx ready <<<"$(curl -fsS "$watch/readyz")" || fail 'the worker is not ready'

@@ -7,12 +7,15 @@
 //! curl http://127.0.0.1:3000/jobs
 //! ```
 //!
+//! The staff sees the jobs at <http://127.0.0.1:3000/admin/jobs>, behind the shop's login.
+//!
 //! Both use the SQLite file `shop.sqlite`, or the database in `DATABASE_URL`: `sqlite://…`, `postgres://…`,
 //! `mysql://…`. `examples/web/demo.sh` starts two workers and kills one;
 //! `tests/orders.rs` tests the job.
 
 pub mod db;
 pub mod jobs;
+pub mod staff;
 
 use opentelemetry::trace::TracerProvider;
 use tracing_subscriber::prelude::*;

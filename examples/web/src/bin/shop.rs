@@ -5,9 +5,9 @@
 //! ```
 //!
 //! `POST /orders` writes an order and the job that confirms it, `GET /orders` counts the orders, `GET /jobs` the jobs
-//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work. It listens on
-//! `ADDRESS`, 127.0.0.1:3000 by default. The header `x-request-id` of an order goes
-//! to its job, and so into the worker's log.
+//! by state, `GET /jobs/{id}` shows one with every attempt, `GET /workers` says who is at work. `/admin/jobs` is the
+//! dashboard, for the staff: they log in with any name and the password of `STAFF_PASSWORD`. It listens on `ADDRESS`,
+//! 127.0.0.1:3000 by default. The header `x-request-id` of an order goes to its job, and so into the worker's log.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -17,16 +17,22 @@ use axum::{Json, Router};
 use queue::JobId;
 use queue::admin::{JobDetail, Stat, WorkerInfo};
 use queue_example_web::db::{Db, Orders};
+use queue_example_web::staff::{self, Staff};
+use queue_web::{Colour, Dashboard};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     queue_example_web::log_to_stderr();
+    let (db, staff) = (Db::open().await?, Staff::from_env());
+    let dashboard = Dashboard::new(db.admin()).instance("shop", Colour::Green).viewer(staff::viewer);
     let app = Router::new()
         .route("/orders", get(count_orders).post(place_order))
         .route("/jobs", get(job_states))
         .route("/jobs/{id}", get(show_job))
         .route("/workers", get(workers))
-        .with_state(Db::open().await?);
+        .with_state(db)
+        .nest("/admin/jobs", staff.guard(dashboard))
+        .merge(staff.router());
     let address = std::env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("listening on http://{}", listener.local_addr()?);
