@@ -43,6 +43,7 @@ mod chart;
 mod done;
 mod findings;
 mod frame;
+mod looks;
 mod pages;
 mod site;
 #[cfg(test)]
@@ -62,6 +63,7 @@ use queue::admin::{Admin, JobDetail};
 
 pub use crate::access::{LooksUp, Rights, Viewer};
 use crate::access::{guard, hook};
+use crate::looks::Looks;
 use crate::site::{LinkOf, Problem, Site};
 
 /// A form holds arguments of 1 MiB at most, each byte of which may take three.
@@ -163,8 +165,8 @@ impl Dashboard {
     /// state of their own.
     pub fn viewer(self, viewer: impl for<'a> LooksUp<'a>) -> Router {
         let Self { admin, instance, links, trace_url } = self;
-        let (world, refused) = (tokio::sync::Mutex::default(), Mutex::default());
-        let site = Arc::new(Site { admin, look: hook(viewer), instance, links, trace_url, world, refused });
+        let (looks, refused) = (Arc::new(Looks::new()), Mutex::default());
+        let site = Arc::new(Site { admin, look: hook(viewer), instance, links, trace_url, looks, refused });
         let routes = routes().into_iter().fold(Router::new(), |all, (_, path, route)| all.route(path, route));
         routes
             .fallback(async || Problem::new(StatusCode::NOT_FOUND, "There is no such page."))

@@ -18,11 +18,12 @@ use crate::access::{Hook, Rights, Visit};
 use crate::assets;
 use crate::frame::entries;
 pub(crate) use crate::frame::{Fields, Frame, Screen};
+use crate::looks::Looks;
 use crate::text::{self, Html};
 use crate::world::World;
 
-/// A page about what is going on shares a look at the database for so long, and any other page for so much longer. So
-/// the counts beside the screens cost next to nothing, however many people look.
+/// A look at the database is fresh for so long on a page about what is going on, and for so much longer on any other
+/// one. So the counts beside the screens cost next to nothing, however many people look.
 const FRESH: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(15)];
 /// After a database refused a change because it only reads, the dashboard offers none for so long.
 const READS_ONLY: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ pub(crate) struct Site {
     pub(crate) instance: Option<(String, &'static str)>,
     pub(crate) links: Vec<(String, LinkOf)>,
     pub(crate) trace_url: Option<String>,
-    pub(crate) world: tokio::sync::Mutex<Option<(Instant, Arc<World>)>>,
+    pub(crate) looks: Arc<Looks<World>>,
     pub(crate) refused: Mutex<Option<Instant>>,
 }
 
@@ -171,21 +172,15 @@ impl Ctx {
 
     /// What is going on, as somebody has seen it a moment ago. `fresh`: the page is about that.
     pub(crate) async fn world(&self, fresh: bool) -> Result<Arc<World>, Problem> {
-        let mut last = self.site.world.lock().await;
-        if let Some((at, world)) = &*last
-            && at.elapsed() < FRESH[usize::from(!fresh)]
-        {
-            return Ok(world.clone());
-        }
-        let world = Arc::new(World::read(self.admin(), self.now()).await?);
-        *last = Some((Instant::now(), world.clone()));
-        Ok(world)
+        let (admin, now) = (self.admin().clone(), self.now());
+        let look = async move { World::read(&admin, now).await };
+        Ok(self.site.looks.get(FRESH[usize::from(!fresh)], look).await?)
     }
 
     /// The administration in the name of whoever looks, for a change. What was seen before is out of date then.
     pub(crate) async fn acting(&self, rights: Rights, reason: &str) -> Result<Admin, Problem> {
         self.must(rights)?;
-        *self.site.world.lock().await = None;
+        self.site.looks.forget();
         let (actor, reason) = (Actor::new(&self.visit.viewer.name), reason.trim());
         Ok(self.admin().acting(if reason.is_empty() { actor } else { actor.reason(reason) }))
     }

@@ -271,7 +271,7 @@ pub(crate) async fn run(ctx: Ctx, body: Bytes) -> Answer {
             }
             let begun = plan.begin().await?;
             let done = finished(&admin, begun.id).await?;
-            *ctx.site.world.lock().await = None;
+            ctx.site.looks.forget();
             Ok(match (done, only) {
                 (Some(done), Some(only)) if done.changed == 1 => ctx.done(&format!("jobs/{only}"), deed.word, 1),
                 (Some(done), _) if done.refused.jobs == 0 => ctx.done(from, deed.word, done.changed),

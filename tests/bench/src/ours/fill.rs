@@ -139,6 +139,54 @@ pub(super) async fn dead_letters(db: &Db, kind: &str, count: i64) -> Result<()> 
     rows(db, "queue_dead", &columns, count).await
 }
 
+/// As many finished and waiting jobs as [`history`] says, and a tenth as many dead letters with an attempt each: of 20
+/// kinds in 1,000 queues.
+pub(super) async fn world(db: &Db) -> Result<()> {
+    let (engine, many) = (db.engine(), history());
+    let mixed = |postgres: &str, mysql: &str| engine.pick(postgres, mysql, postgres).to_owned();
+    let kind = || ("kind", mixed("'kind' || n % 20", "CONCAT('kind', n % 20)"));
+    let queue = || ("queue", mixed("'q' || n % 1000", "CONCAT('q', n % 1000)"));
+    let error = || {
+        (
+            "error",
+            mixed(
+                "'connection ' || n || ' refused by host' || n % 7",
+                "CONCAT('connection ', n, ' refused by host', n % 7)",
+            ),
+        )
+    };
+    let lacks =
+        async |table: &str, wanted: i64| anyhow::Ok(db.number(format!("SELECT count(*) FROM {table}")).await? < wanted);
+    let ended = time(engine, &format!("-(n * 86400.0 / {many})"));
+    let ended = if engine == Engine::Sqlite { format!("CAST({ended} AS INTEGER)") } else { ended };
+    let of = |id: String| {
+        let columns = [("id", id), kind(), queue(), ("args", args(engine)), ("priority", "0".into())];
+        let times = ["enqueued_at", "run_at", "started_at", "finished_at"].map(|name| (name, ended.clone()));
+        let numbers = ["attempt", "fence", "worker_id"].map(|name| (name, "1".to_owned()));
+        columns.into_iter().chain(times).chain(numbers).collect::<Vec<_>>()
+    };
+    if lacks("queue_jobs", many).await? {
+        let columns = [kind(), queue(), ("args", args(engine)), ("run_at", time(engine, "0"))];
+        rows(db, "queue_jobs", &columns, many).await?;
+        settle(db).await?;
+    }
+    if lacks("queue_history", many).await? {
+        let columns = [of(format!("n - {many} - 1")), vec![("state", "'completed'".into())]].concat();
+        rows(db, "queue_history", &columns, many).await?;
+        settle(db).await?;
+    }
+    if lacks("queue_dead", many / 10).await? {
+        let id = format!("n - {many} - {} - 2", many / 10);
+        rows(db, "queue_dead", &[of(id.clone()), vec![error()]].concat(), many / 10).await?;
+        let numbers = ["fence", "attempt", "worker_id"].map(|name| (name, "1".to_owned()));
+        let times = ["started_at", "ended_at"].map(|name| (name, ended.clone()));
+        let columns = [vec![("job_id", id), ("outcome", "'failed'".into()), error()], numbers.into(), times.into()];
+        rows(db, "queue_attempts", &columns.concat(), many / 10).await?;
+        settle(db).await?;
+    }
+    Ok(())
+}
+
 /// Waits until the server has done what the rows have left it to do, as it would have in the course of days.
 pub(super) async fn settle(db: &Db) -> Result<()> {
     match db.engine() {

@@ -22,6 +22,7 @@ mod idle;
 mod jobs;
 mod mixed;
 mod paced;
+mod pages;
 mod pickup;
 mod steady;
 mod watch;
@@ -50,9 +51,11 @@ pub(crate) async fn run(workload: &str) -> Result<Value> {
         "drain" => drain::fresh(&db).await,
         "drain-metrics" => drain::with_metrics(&db).await,
         "drain-watched" => watch::drain(&db).await,
+        "drain-tabs" => pages::drain(&db).await,
         "drain-sending-back" => watch::drain_sending_back(&db).await,
         "drain-dying" => drain::dying(&db).await,
         "reads" => watch::reads(&db).await,
+        "pages" => pages::pages(&db).await,
         "drain-queues" => drain::of_many_queues(&db).await,
         "drain-1" => children::drain(&db, 1, 32).await,
         "drain-4" => children::drain(&db, 4, 8).await,

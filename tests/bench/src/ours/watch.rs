@@ -20,17 +20,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// The 95th percentile of each read, in milliseconds, in a database with many rows.
 pub(super) async fn reads(db: &Db) -> Result<Value> {
-    let many = fill::history();
-    for (table, wanted) in [("queue_jobs", many), ("queue_history", many), ("queue_dead", many / 10)] {
-        if db.number(format!("SELECT count(*) FROM {table}")).await? < wanted {
-            match table {
-                "queue_jobs" => fill::jobs(db, "noop", wanted, false).await?,
-                "queue_history" => fill::finished(db, wanted).await?,
-                _ => fill::dead_letters(db, "noop", wanted).await?,
-            }
-            fill::settle(db).await?;
-        }
-    }
+    fill::world(db).await?;
     let admin = each!(db, pool => Admin::new(pool));
     let newest = admin.jobs(&Filter::new().limit(1)).await?.items[0].id;
     let dead = admin.jobs(&Filter::new().state(JobState::Dead).limit(1)).await?.items[0].id;
