@@ -33,6 +33,10 @@ impl Look {
         Self { width, dark, scripts: true }
     }
 
+    fn height(self) -> u64 {
+        if self.is_narrow() { 740 } else { 900 }
+    }
+
     /// Whether it is a phone.
     pub fn is_narrow(self) -> bool {
         self.width < 800
@@ -67,9 +71,7 @@ impl Page {
         for domain in ["Page", "Runtime", "Network", "Log", "Audits"] {
             page.tell(&format!("{domain}.enable"), json!({})).await;
         }
-        let height = if look.is_narrow() { 740 } else { 900 };
-        let size = json!({ "width": look.width, "height": height, "deviceScaleFactor": 1, "mobile": look.is_narrow() });
-        page.tell("Emulation.setDeviceMetricsOverride", size).await;
+        page.resize(look.height()).await;
         let scheme = if look.dark { "dark" } else { "light" };
         let scheme = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         page.tell("Emulation.setEmulatedMedia", scheme).await;
@@ -80,6 +82,13 @@ impl Page {
     /// A command of the protocol that does not fail.
     pub async fn tell(&self, method: &str, params: Value) -> Value {
         self.link.tell(Some(&self.session), method, params).await
+    }
+
+    async fn resize(&self, height: u64) {
+        let Look { width, .. } = self.look;
+        let narrow = self.look.is_narrow();
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": narrow });
+        self.tell("Emulation.setDeviceMetricsOverride", size).await;
     }
 
     /// Shows this tab, and so hides the others of its window.
@@ -311,8 +320,11 @@ impl Page {
 
     /// A picture of the whole page, as a PNG file.
     pub async fn picture(&self) -> Vec<u8> {
-        let asked = json!({ "format": "png", "captureBeyondViewport": true, "optimizeForSpeed": false });
-        let found = self.tell("Page.captureScreenshot", asked).await;
+        // a window that is as high: what sticks to its edge is where the page ends
+        let height = self.eval("document.documentElement.scrollHeight").await;
+        self.resize(height.as_u64().unwrap_or_default()).await;
+        let found = self.tell("Page.captureScreenshot", json!({ "format": "png" })).await;
+        self.resize(self.look.height()).await;
         let text = found["data"].as_str().expect("a picture");
         base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
     }
