@@ -50,14 +50,11 @@ pub fn screens(world: &World) -> Vec<Screen> {
 }
 
 /// Those that show a job whose texts want to be more than text.
-pub fn hostile_screens(id: JobId) -> [Screen; 6] {
+pub fn hostile_screens(id: JobId) -> [Screen; 3] {
     let paths = [
         ("hostile-job", format!("jobs/{id}")),
         ("hostile-edit", format!("jobs/{id}/edit")),
         ("hostile-jobs", "jobs?q=state:dead".to_owned()),
-        ("hostile-failures", "failures".to_owned()),
-        ("hostile-queues", "queues".to_owned()),
-        ("hostile-operations", "operations".to_owned()),
     ];
     paths.map(|(name, path)| Screen { name, path, status: 200 })
 }

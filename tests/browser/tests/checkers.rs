@@ -39,7 +39,7 @@ async fn found(page: &mut Page, policy: &'static str, body: &'static str) -> (Ve
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_checker_finds_what_it_is_for() {
     let Some(browser) = Browser::start().await else { return };
-    let mut pages = [browser.page(Look::ALL[0]).await, browser.page(Look::DESK).await];
+    let mut pages = [browser.page(Look::DESK).await, browser.page(Look::ALL[0]).await];
     for (policy, body, expected) in [
         (ANY, "<p>All is well</p>", ""),
         (ANY, "<p style='color:#aaa;background:#fff'>Hard to read</p>", "color-contrast: "),
@@ -58,7 +58,9 @@ async fn each_checker_finds_what_it_is_for() {
         ("default-src 'none'; img-src data:", "<p style='color:red'>Red</p>", "content policy: "),
         (ANY, "<div style='width:2000px'>Wide</div>", "it is 20"),
     ] {
-        for page in &mut pages {
+        // what depends on the width is tried on a phone as well
+        let looks = if expected.is_empty() || expected.starts_with("it is ") { 2 } else { 1 };
+        for page in &mut pages[..looks] {
             let (found, _) = found(page, policy, body).await;
             match expected {
                 "" => assert_eq!(found, [""; 0]),
@@ -67,7 +69,7 @@ async fn each_checker_finds_what_it_is_for() {
         }
     }
     let files = "<img alt='' src=/1><img alt='' src=/2><img alt='' src=/3>";
-    let (_, requests) = found(&mut pages[1], ANY, files).await;
+    let (_, requests) = found(&mut pages[0], ANY, files).await;
     assert_eq!((requests, check::too_many(requests, 3)), (4, vec!["4 requests, not 3".to_owned()]));
     browser.close().await;
 }
