@@ -1,6 +1,6 @@
 //! Every screen, on a phone and on a desk, in light and in dark colours.
 
-use queue_browser_tests::{Browser, Look, Screen, Site, check, screens, world};
+use queue_browser_tests::{Browser, Look, Page, Screen, Site, check, screens, world};
 use queue_tests::Db;
 
 browser!(
@@ -40,8 +40,15 @@ async fn shows_all(browser: &Browser, db: &Db, look: Look) {
     shows(browser, &Site::of(db).await, look, &screens).await;
 }
 
+/// A tab whose pages do not refresh: a request that they made of their own accord would be counted.
+async fn still(browser: &Browser, look: Look) -> Page {
+    let page = browser.page(look).await;
+    page.before_scripts("window.setTimeout = () => 0").await;
+    page
+}
+
 async fn shows(browser: &Browser, site: &Site, look: Look, screens: &[Screen]) {
-    let (mut page, mut found) = (browser.page(look).await, Vec::new());
+    let (mut page, mut found) = (still(browser, look).await, Vec::new());
     for Screen { name, path, status } in screens {
         let before = site.log().len();
         page.go(&site.url(path)).await;
@@ -67,7 +74,7 @@ async fn an_empty_database_is_shown_as_well(browser: &Browser, db: &Db) {
 async fn a_page_takes_three_requests_and_then_one(browser: &Browser, db: &Db) {
     let screens = all_screens(db).await;
     let site = Site::of(db).await;
-    let mut page = browser.page(Look::DESK).await;
+    let mut page = still(browser, Look::DESK).await;
     for Screen { name, path, .. } in screens {
         page.empty_cache().await;
         for most in [3, 1] {
