@@ -64,7 +64,7 @@ impl Browser {
         }
         let profile = TempDir::with_prefix("queue-browser-").expect("a temporary folder");
         let log = profile.path().join("log");
-        // It reads commands from descriptor 3 and answers on 4. The shell makes these of the two pipes that it is given.
+        // It reads commands from descriptor 3 and answers on 4. The shell makes these of the two pipes it is given.
         let child = Command::new("sh")
             .args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#, PROGRAM])
             .args(WORDS)

@@ -225,7 +225,8 @@ async fn workers(db: &Db) -> Vec<i64> {
         let stopped = if ended { &beat_at } else { "NULL" };
         db.sql(format!(
             "INSERT INTO queue_workers (host, pid, concurrency, queues, kinds, limits, started_at, heartbeat_at, \
-             stopped_at) VALUES ('{host}', {pid}, {slots}, '{queues}', '{kinds}', {limits}, {started}, {beat_at}, {stopped})"
+             stopped_at)
+             VALUES ('{host}', {pid}, {slots}, '{queues}', '{kinds}', {limits}, {started}, {beat_at}, {stopped})"
         ))
         .await;
         let id = db.int("SELECT MAX(id) FROM queue_workers").await;
@@ -441,10 +442,11 @@ async fn administration(db: &Db) -> (JobId, [i64; 2]) {
     let [ada, grace] = [("ada", "the price feed is wrong"), ("grace", "INC-421: charges twice")]
         .map(|(who, why)| admin.acting(Actor::new(who).reason(why)));
     grace.pause("billing").await.expect("paused");
+    let deploy = admin.acting(Actor::new("deploy"));
     let cron = |text| Schedule::cron(text).expect("a schedule");
-    admin.schedule("nightly-report", cron("15 2 * * *"), ExportReport::new(2_026_u32, "pdf")).await.expect("made");
-    admin.schedule("shop-7-prices", cron("*/10 8-20 * * MON-SAT"), Archive::new("prices")).await.expect("made");
-    admin.schedule("stock-of-warehouse-7", cron("5 * * * *"), SyncStock::new(7_u32)).await.expect("made");
+    deploy.schedule("nightly-report", cron("15 2 * * *"), ExportReport::new(2_026_u32, "pdf")).await.expect("made");
+    deploy.schedule("shop-7-prices", cron("*/10 8-20 * * MON-SAT"), Archive::new("prices")).await.expect("made");
+    deploy.schedule("stock-of-warehouse-7", cron("5 * * * *"), SyncStock::new(7_u32)).await.expect("made");
     ada.pause_schedule("shop-7-prices").await.expect("paused");
     let [last, next] = [-9 * HOUR, 15 * HOUR].map(|ms| db.time(ms));
     db.sql(format!(
@@ -456,7 +458,8 @@ async fn administration(db: &Db) -> (JobId, [i64; 2]) {
     let plan = ada.plan(Action::SendBack, &few).await.expect("a plan").first(2);
     let done = plan.run().await.expect("done").id;
     db.sql(format!(
-        "INSERT INTO queue_refusals (operation_id, job_id, reason) VALUES ({done}, 1, 'a job with its unique key waits already')"
+        "INSERT INTO queue_refusals (operation_id, job_id, reason)
+         VALUES ({done}, 1, 'a job with its unique key waits already')"
     ))
     .await;
     let mails = Filter::new().kind("send_invoice").state(queue::JobState::Dead);

@@ -12,7 +12,8 @@ use queue_browser_tests::{Browser, Look, Page, check, serve};
 /// A page with this in its body. `policy`: its content policy.
 fn serves(policy: &'static str, body: &'static str) -> axum::routing::MethodRouter {
     let html = format!(
-        "<!doctype html><html lang=en><head><meta name=viewport content='width=device-width'><title>A page</title><link rel=icon href='data:,'></head><body>{body}</body></html>"
+        "<!doctype html><html lang=en><head><title>A page</title><meta name=viewport content='width=device-width'>
+         <link rel=icon href='data:,'></head><body>{body}</body></html>"
     );
     get(move || async move { ([(CONTENT_SECURITY_POLICY, policy)], Html(html)) })
 }
