@@ -72,15 +72,27 @@ pub(crate) fn install(engines: &[Engine]) -> Result<()> {
     install_all(engines.iter().flat_map(|&engine| needs(engine, postgres::version())))
 }
 
+/// For the dashboard in a browser.
+pub(crate) fn needs_of_browser() -> [Need; 1] {
+    // the lists of a fresh image have no fonts, and Chromium draws no text without
+    [need(has_browser(), &["chromium", "fonts-dejavu-core"])]
+}
+
+/// Whether there is a browser for the tests of the dashboard.
+pub(crate) fn has_browser() -> bool {
+    in_path("chromium")
+}
+
 /// What the tests need: on SQLite alone, the ordinary ones need nothing but Rust. PostgreSQL may be asked for by its
-/// major version.
-pub(crate) fn install_for_tests(engines: &[Engine], postgres: Option<u32>, long: bool) -> Result<()> {
+/// major version. `browser`: whether the dashboard is tried in one.
+pub(crate) fn install_for_tests(engines: &[Engine], postgres: Option<u32>, long: bool, browser: bool) -> Result<()> {
     let engines = engines.iter().filter(|engine| long || engine.variable().is_some());
     // Where cargo-nextest comes from in seconds; without it, it is built.
     let runner = need(["cargo-nextest", "pip3", "pip"].into_iter().any(in_path), &["python3-pip"]);
     // For the tests of the metrics and of the alert rules.
     let prometheus = need(["prometheus", "promtool"].into_iter().all(in_path), &["prometheus"]);
-    let others = needs_of_oracle().into_iter().chain([runner, prometheus]).map(optional);
+    let browser = needs_of_browser().into_iter().filter(|_| browser);
+    let others = needs_of_oracle().into_iter().chain([runner, prometheus]).chain(browser).map(optional);
     install_all(engines.flat_map(|&engine| needs(engine, postgres)).chain(others))
 }
 

@@ -4,7 +4,7 @@
 //! servers again; `test --long` runs those that take longer. `faults` tries the promises of delivery, and `oracle` the
 //! ticks of schedules in all time zones; their short forms are part of `test`. `bench` measures, beside hand-written
 //! SQL. `deny` looks at the dependencies. `servers` starts the servers for development. `guide` follows the guide for
-//! users.
+//! users. `screenshots` takes pictures of the dashboard.
 
 use std::process::ExitCode;
 
@@ -17,6 +17,7 @@ mod faults;
 mod guide;
 mod install;
 mod oracle;
+mod screenshots;
 mod servers;
 mod test;
 mod tool;
@@ -31,6 +32,7 @@ enum Command {
     Faults(faults::Args),
     Guide(guide::Args),
     Oracle(oracle::Args),
+    Screenshots(screenshots::Args),
     Servers(servers::Args),
 }
 
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Faults(args) => faults::run(&args),
         Command::Guide(args) => guide::run(&args),
         Command::Oracle(args) => oracle::run(&args),
+        Command::Screenshots(args) => screenshots::run(&args),
         Command::Servers(args) => servers::run(&args),
     });
     match end {

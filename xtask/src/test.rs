@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use quick_junit::Report;
 
 use crate::faults;
-use crate::install::{has_zoneinfo, install_for_tests};
+use crate::install::{has_browser, has_zoneinfo, install_for_tests};
 use crate::tool::{Tool, cargo, program, succeeds};
 use queue_test_servers::Engine;
 use queue_test_servers::{Durability, PgBouncer, Servers, Settings, paths, pgbouncer, postgres};
@@ -52,7 +52,11 @@ const NEXTEST: Tool = Tool {
 /// All tests with all features, built once. The benchmarks have commands and dependencies of their own.
 const ALL: &[&str] = &["--workspace", "--exclude", "queue-bench", "--all-features"];
 /// The test programs whose tests name their engine, as in `claim::mysql::is_exclusive`.
-const ON_ENGINES: [&str; 2] = ["conformance", "processes"];
+const ON_ENGINES: [&str; 3] = ["conformance", "processes", BROWSER];
+/// The one that needs a browser.
+const BROWSER: &str = "browser";
+/// The engines on which an ordinary change is tried in a browser. What is behind the dashboard, `conformance` tries.
+const IN_BROWSER: [Engine; 2] = [Engine::Sqlite, Engine::Postgres];
 
 /// Tests that take minutes: hundreds of programs that do not compile, millions of states of the model, jobs of a
 /// megabyte, and probes that wait for 30 s or more.
@@ -81,15 +85,21 @@ fn of_engines(engines: &[Engine]) -> String {
     format!(r"test(/(^|::)({})::/)", names.join("|"))
 }
 
-/// What guards an ordinary change.
-fn suites(engines: &[Engine], oracle: bool) -> Vec<Suite> {
+/// Takes the tests in a browser out if there is none.
+fn without(browser: bool) -> &'static str {
+    if browser { "" } else { " - binary(=browser)" }
+}
+
+/// What guards an ordinary change. `oracle`, `browser`: whether the machine has what these need.
+fn suites(engines: &[Engine], oracle: bool, browser: bool) -> Vec<Suite> {
     let on_engines = ON_ENGINES.map(|program| format!("binary(={program})")).join(" + ");
     let mut suites = vec![
         Suite::new("the library and its macro", "package(queue) + package(queue-macros)"),
-        Suite::new("on no database", format!("({on_engines}) - {}", of_engines(&Engine::all()))),
+        Suite::new("on no database", format!("({on_engines}) - {}{}", of_engines(&Engine::all()), without(browser))),
     ];
     for program in ON_ENGINES {
-        for &engine in engines {
+        let is_tried = |engine: &&Engine| program != BROWSER || browser && IN_BROWSER.contains(engine);
+        for &engine in engines.iter().filter(is_tried) {
             let filter = format!("binary(={program}) & {}", of_engines(&[engine]));
             suites.push(Suite::new(format!("{program} on {engine}"), filter));
         }
@@ -156,7 +166,11 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
          and ask for the engine postgres"
     );
     let postgres = args.postgres.or_else(postgres::version);
-    install_for_tests(&to_start, postgres, args.long)?;
+    let browser = !args.long && (args.suites.is_empty() || args.suites.iter().any(|name| name == BROWSER));
+    install_for_tests(&to_start, postgres, args.long, browser)?;
+    if browser && !has_browser() {
+        ensure!(args.suites.is_empty(), "the suite {BROWSER} needs Debian's chromium: install it");
+    }
     let nextest = NEXTEST.program()?;
     let start = Instant::now();
     let settings = Settings::new(Durability::Relaxed).postgres(postgres);
@@ -191,7 +205,11 @@ impl Run<'_> {
         if !oracle {
             println!("left out: the ticks of schedules against an oracle, for there is no python3 with zoneinfo");
         }
-        self.all(suites(self.engines, oracle), &[])?;
+        let browser = has_browser();
+        if !browser {
+            println!("left out: the dashboard in a browser, for there is no chromium");
+        }
+        self.all(suites(self.engines, oracle, browser), &[])?;
         if self.filters.is_empty() {
             let mut doc = cargo(["test", "--quiet", "--doc", "--no-fail-fast"]);
             doc.args(ALL);
@@ -318,12 +336,14 @@ mod tests {
 
     #[test]
     fn every_engine_has_its_line() {
-        let all = suites(&Engine::all(), true);
+        let all = suites(&Engine::all(), true, true);
+        let browser = |suites: &[super::Suite]| suites.iter().filter(|it| it.name.starts_with("browser on ")).count();
+        assert_eq!((browser(&all), browser(&suites(&Engine::all(), true, false))), (2, 0));
         for engine in Engine::all() {
             assert_eq!(all.iter().filter(|suite| suite.name == format!("conformance on {engine}")).count(), 1);
         }
-        let one = suites(&[Engine::Sqlite], false);
-        assert_eq!(one.len(), all.len() - 2 * 3);
+        let one = suites(&[Engine::Sqlite], false, true);
+        assert_eq!(one.len(), all.len() - 2 * 3 - 1);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! One job: why is it in this state, what moves it on, and where did its time go?
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use askama::Template;
 use axum::body::Bytes;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use queue::admin::{Attempt, JobDetail, Reason, Search, Word};
 use queue::{Error, JobState};
 
@@ -130,14 +131,23 @@ fn tried(detail: &JobDetail, from: DateTime<Utc>, until: DateTime<Utc>, ctx: &Ct
     detail.attempts[earlier..].iter().map(one).collect()
 }
 
-/// Five times between the two, or three if they need milliseconds.
+/// Five times between the two. Within seconds they would look alike: the first one, and what has passed since.
 fn axis(from: DateTime<Utc>, until: DateTime<Utc>) -> Vec<String> {
-    let (form, parts) = match until - from {
-        long if long > TimeDelta::days(1) => ("%b %d", 4),
-        short if short < TimeDelta::seconds(10) => ("%T%.3f", 2),
-        _ => ("%T", 4),
+    let whole = between(from, until);
+    let at = |part: u32| from + whole * part / 4;
+    if whole < Duration::from_secs(10) {
+        let passed = |part: u32| format!("+{}", duration(whole * part / 2));
+        let mut axis = vec![from.format("%T").to_string(), passed(1), passed(2)];
+        axis.dedup();
+        return axis;
+    }
+    let form = match whole.as_secs() / 86_400 {
+        0 => "%T",
+        // a quarter of it is no whole day
+        1..5 => "%a %H:%M",
+        _ => "%b %d",
     };
-    (0..=parts).map(|part| (from + (until - from) * part / parts).format(form).to_string()).collect()
+    (0..=4).map(|part| at(part).format(form).to_string()).collect()
 }
 
 /// The links of the application, and that to the trace.
@@ -245,8 +255,12 @@ impl Page {
     }
 }
 
-/// With a capital letter.
+/// With a capital letter, unless it begins with a name such as `web-1:871`.
 fn sentence(text: &str) -> String {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if !first.chars().all(|letter| letter.is_alphabetic() || ",;".contains(letter)) {
+        return text.to_owned();
+    }
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
 }
@@ -279,6 +293,46 @@ mod tests {
         assert_eq!(trace_id(meta).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
         for wrong in ["{}", "[", r#"{"traceparent":"00-../../x-00-01"}"#, r#"{"traceparent":7}"#] {
             assert_eq!(trace_id(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_begins_with_a_capital_letter_and_a_name_as_it_is() {
+        assert_eq!(sentence("its queue is paused"), "Its queue is paused");
+        assert_eq!(sentence("web-1:871 has had it"), "web-1:871 has had it");
+        assert_eq!(sentence(""), "");
+    }
+
+    #[test]
+    fn no_two_labels_of_the_axis_are_alike() {
+        let at = |ms| DateTime::from_timestamp_millis(ms).expect("a time");
+        assert_eq!(axis(at(500), at(760)), ["00:00:00", "+0.1 s", "+0.2 s"]);
+        assert_eq!(axis(at(0), at(40_000)), ["00:00:00", "00:00:10", "00:00:20", "00:00:30", "00:00:40"]);
+        assert_eq!(axis(at(0), at(8 * 86_400_000)), ["Jan 01", "Jan 03", "Jan 05", "Jan 07", "Jan 09"]);
+        for ms in [
+            0,
+            1,
+            2,
+            3,
+            90,
+            150,
+            260,
+            999,
+            1_000,
+            1_500,
+            2_100,
+            3_000,
+            9_999,
+            10_000,
+            86_500_000,
+            400_000_000,
+            432_000_000,
+        ] {
+            let mut axis = axis(at(0), at(ms));
+            let all = axis.len();
+            axis.sort();
+            axis.dedup();
+            assert_eq!(axis.len(), all, "{ms}: {axis:?}");
         }
     }
 

@@ -12,11 +12,18 @@ pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod workers;
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::http::HeaderValue;
 use axum::http::header::SET_COOKIE;
 
 use crate::site::{Answer, Ctx, Frame, Screen};
+
+/// Without its seconds, if it has minutes: how long a window is, is told in passing.
+pub(crate) fn minutes(window: Duration) -> Duration {
+    if window.as_secs() < 60 { window } else { Duration::from_secs(window.as_secs() / 60 * 60) }
+}
 
 #[derive(Template)]
 #[template(path = "keys.html")]

@@ -8,6 +8,7 @@ use queue::admin::FailureGroup;
 use crate::chart::Charts;
 use crate::findings::{self, Finding};
 use crate::pages::failures;
+use crate::pages::minutes;
 use crate::pages::queues::{self, Line};
 use crate::site::{Answer, Ctx, Frame, Screen};
 use crate::text::{Html, Sign, count, cut, duration, of, rate, thousands};
@@ -118,7 +119,7 @@ fn figures(world: &World) -> Vec<Figure> {
         Some((age, queue)) => (duration(age), cut(queue, 60), age >= LATE),
         None => ("–".to_owned(), "no job is due".to_owned(), false),
     };
-    let (seconds, window) = (world.window().as_secs_f64(), duration(world.window()));
+    let (seconds, window) = (world.window().as_secs_f64(), duration(minutes(world.window())));
     let (speed, unit) = match ended as f64 / seconds {
         fast if fast >= 1.0 => (rate(ended, seconds), "a second"),
         _ => (rate(ended, seconds / 60.0), "a minute"),

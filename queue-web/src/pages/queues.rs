@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use queue::admin::{Depth, Operation, QueueInfo, Word};
 
 use crate::access::Rights;
+use crate::pages::minutes;
 use crate::site::{Answer, Ctx, Fields, Frame, Problem, Screen};
 use crate::text::{Html, Sign, count, cut, duration, encoded, rate};
 use crate::world::{Flow, LATE, World, serves};
@@ -109,7 +110,7 @@ pub(crate) async fn show(ctx: Ctx) -> Answer {
         late => format!("Queues: {late} late"),
     };
     let frame = ctx.frame(Some(&world), Screen::Queues, title);
-    ctx.page(&Page { frame, queues, all, window: duration(world.window()), complete: world.gauges.complete })
+    ctx.page(&Page { frame, queues, all, window: duration(minutes(world.window())), complete: world.gauges.complete })
 }
 
 pub(crate) async fn change(ctx: Ctx, body: Bytes) -> Answer {
