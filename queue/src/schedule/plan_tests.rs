@@ -6,7 +6,7 @@ use super::*;
 use crate::schedule::spec::Schedule;
 use crate::store::values::NewJob;
 
-const DECODES: KnownKind = KnownKind { max_retries: 3, decodes: |_| Ok(()) };
+const DECODES: KnownKind = KnownKind { secrets: &[], max_retries: 3, decodes: |_| Ok(()) };
 
 fn at(text: &str) -> i64 {
     let text = if text.contains('T') { text.to_owned() } else { format!("2026-06-10T{text}Z") };
