@@ -105,18 +105,12 @@ impl Admin {
     /// Refuses a search by a secret, which would tell whether a guess is right. And an edit of many jobs, whose record
     /// would keep the value.
     pub(crate) async fn refuse_secrets(&self, filter: &Filter, action: Option<&Action>) -> Result<(), Error> {
-        let written = action.and_then(|action| if let Action::Edit(fields) = action { Some(fields) } else { None });
-        let written = written.into_iter().flat_map(|fields| fields.keys().map(String::as_str));
-        let searched = filter.args.keys().map(|path| path.split('.').next().unwrap_or_default());
-        let all = searched.map(|name| (name, "cannot be searched for"));
-        let all =
-            all.chain(written.map(|name| (name, "is edited job by job, because the record keeps what it writes")));
-        let mut all = all.peekable();
-        if all.peek().is_none() {
+        let named = named(filter, action);
+        if named.is_empty() {
             return Ok(());
         }
         let secrets = self.secrets().await?;
-        for (name, why) in all {
+        for (name, why) in named {
             if let Some(kind) = secrets.kind_with(name, filter.kind.as_deref()) {
                 let (name, kind) = (name.escape_debug(), kind.escape_debug());
                 return Err(Error::config(format!("`{name}` is a secret argument of `{kind}`, and {why}")));
@@ -124,4 +118,13 @@ impl Admin {
         }
         Ok(())
     }
+}
+
+/// The arguments that are searched by or written, and why none of them may be secret.
+fn named<'a>(filter: &'a Filter, action: Option<&'a Action>) -> Vec<(&'a str, &'static str)> {
+    const SEARCHED: &str = "nothing can be searched by it";
+    const WRITTEN: &str = "it is edited job by job, because the record of an operation keeps what it writes";
+    let searched = filter.args.keys().map(|path| (path.split('.').next().unwrap_or_default(), SEARCHED));
+    let fields = if let Some(Action::Edit(fields)) = action { Some(fields) } else { None };
+    searched.chain(fields.into_iter().flatten().map(|(name, _)| (name.as_str(), WRITTEN))).collect()
 }

@@ -89,6 +89,13 @@ pub struct JobDetail {
     pub attempts: Vec<Attempt>,
 }
 
+impl JobDetail {
+    /// Whether the value of an argument is hidden.
+    pub fn hides(&self, argument: &str) -> bool {
+        self.hidden.as_ref().is_none_or(|hidden| hidden.iter().any(|name| name == argument))
+    }
+}
+
 /// One attempt of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
