@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -30,7 +31,7 @@ impl Secrets {
         self.0.entry(kind.to_owned()).or_default().extend(names.into_iter().map(str::to_owned));
     }
 
-    /// Adds what the row of a worker says: a list of kinds, or an object with the secrets of each.
+    /// Adds what the row of a worker says.
     pub(crate) fn add_row(&mut self, kinds: &str) {
         for (kind, names) in kinds_of(kinds) {
             self.add(&kind, names.iter().map(String::as_str));
@@ -51,18 +52,31 @@ impl Secrets {
     }
 }
 
-/// The kinds as the row of a worker has them.
+/// The kinds as the row of a worker has them: a list, with the secret arguments in an object at its end.
 pub(crate) fn row_of(kinds: &[String], secrets: &BTreeMap<String, Vec<String>>) -> String {
-    let of = |kind: &String| secrets.get(kind).map_or(&[][..], Vec::as_slice);
-    let all: BTreeMap<&str, &[String]> = kinds.iter().map(|kind| (kind.as_str(), of(kind))).collect();
-    let json = if secrets.is_empty() { serde_json::to_string(kinds) } else { serde_json::to_string(&all) };
-    json.unwrap_or_default()
+    let mut row: Vec<Value> = kinds.iter().map(|kind| Value::from(kind.as_str())).collect();
+    if !secrets.is_empty() {
+        row.push(secrets.iter().map(|(kind, names)| (kind.clone(), Value::from(names.clone()))).collect());
+    }
+    Value::from(row).to_string()
 }
 
 /// The kinds in the row of a worker, with the secret arguments of each.
 pub(crate) fn kinds_of(row: &str) -> BTreeMap<String, Vec<String>> {
-    let list = || serde_json::from_str::<Vec<String>>(row).unwrap_or_default();
-    serde_json::from_str(row).unwrap_or_else(|_| list().into_iter().map(|kind| (kind, Vec::new())).collect())
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Entry {
+        Kind(String),
+        Secrets(BTreeMap<String, Vec<String>>),
+    }
+    let mut kinds = BTreeMap::new();
+    for entry in serde_json::from_str::<Vec<Entry>>(row).unwrap_or_default() {
+        match entry {
+            Entry::Kind(kind) => drop(kinds.entry(kind).or_default()),
+            Entry::Secrets(secrets) => kinds.extend(secrets),
+        }
+    }
+    kinds
 }
 
 /// The arguments with the mark in the place of each secret. `None`: all are secret. Every other byte stays.
@@ -263,12 +277,12 @@ mod tests {
     fn all_programs_together_say_what_is_secret() {
         let mut secrets = Secrets::default();
         secrets.add("charge", ["card"]);
-        secrets.add_row(r#"{"charge":["pin"],"note":[]}"#);
+        secrets.add_row(r#"["charge","note",{"charge":["pin"]}]"#);
         secrets.add_row(r#"["plain","charge"]"#);
         secrets.add_row("nonsense");
         assert_eq!(secrets.of("charge"), Some(vec!["card".to_owned(), "pin".to_owned()]));
         let row = row_of(&["note".into(), "pay".into()], &[("pay".to_owned(), vec!["to".to_owned()])].into());
-        assert_eq!(row, r#"{"note":[],"pay":["to"]}"#);
+        assert_eq!(row, r#"["note","pay",{"pay":["to"]}]"#);
         assert_eq!(row_of(&["b".into(), "a".into()], &BTreeMap::new()), r#"["b","a"]"#);
         assert_eq!(kinds_of(&row).into_keys().collect::<Vec<_>>(), ["note", "pay"]);
         assert_eq!((secrets.of("note"), secrets.of("plain"), secrets.of("other")), (Some(vec![]), Some(vec![]), None));
