@@ -40,7 +40,7 @@ fn card() -> Card {
 
 /// Ends as it is told, and repeats its secret in all ways.
 #[job(max_retries = 0)]
-async fn settle(
+async fn withdraw(
     ctx: JobContext,
     State(pool): State<AnyPool>,
     #[secret]
@@ -144,13 +144,13 @@ async fn are_told_nowhere(db: Db) {
     let engine = db.engine();
     let log = captured(engine, "trace", async |db: Db| {
         for how in ["fail", "die", "panic", "cancel", "snooze", "return", "commit", "roll back"] {
-            let job = Settle::new(card(), how);
+            let job = Withdraw::new(card(), how);
             has_none("Debug", &format!("{job:?} {:#?}", job.clone().after(Duration::ZERO)));
             db.enqueue(job).await;
         }
         // too long to come with the claim
         let long = Card { notes: vec!["n3sted".repeat(4000)], ..card() };
-        db.enqueue(Settle::new(long, "fail")).await;
+        db.enqueue(Withdraw::new(long, "fail")).await;
         // what does not decode, and whose decoder quotes it; the last one is a list
         for args in [
             json!({"card": card().pan, "how": "x"}),
@@ -158,7 +158,7 @@ async fn are_told_nowhere(db: Db) {
             json!({"card": {"pan": card().pin, "pin": 1, "notes": []}, "how": "x"}),
             json!([card().pan, "x"]),
         ] {
-            insert(&db, "settle", &args).await;
+            insert(&db, "withdraw", &args).await;
         }
         has_none("Admin, before any worker", &answers(&db.admin()).await);
         let worker = db.start(db.worker().tally_every(Duration::from_millis(50)));
@@ -226,7 +226,7 @@ async fn are_hidden_without_their_type(db: Db) {
     assert_eq!(shown("log").await, r#"{"card":{"pan":"pl4nted"},"order":7}"#);
     assert_eq!(shown("unheard_of").await, r#"{"card":"••••","order":"••••"}"#);
     let raw = RawJob::new("unheard_of", r#"{"card":"pl4nted"}"#);
-    has_none("Debug", &format!("{raw:?} {:?}", RawJob::new("settle", r#"{"card":"pl4nted","how":"x"}"#)));
+    has_none("Debug", &format!("{raw:?} {:?}", RawJob::new("withdraw", r#"{"card":"pl4nted","how":"x"}"#)));
 }
 
 /// P50.
@@ -258,13 +258,13 @@ async fn are_kept_by_edits(db: Db) {
     assert_eq!(stored().await, r#"{"card":"n3sted","order":8}"#);
     admin.edit_args(id, &json!({"card": "pl4nted", "order": MARK})).await.expect("of another argument it is one");
     // a value of its type, and what does not fit it
-    let id = db.enqueue(Settle::new(card(), "die").after(Duration::from_secs(3600))).await;
-    admin.edit(id, |job: &mut Settle| job.how = "fail".to_owned()).await.expect("edited");
+    let id = db.enqueue(Withdraw::new(card(), "die").after(Duration::from_secs(3600))).await;
+    admin.edit(id, |job: &mut Withdraw| job.how = "fail".to_owned()).await.expect("edited");
     let revealed = db.admin().reveal_secrets().job(id).await.expect("read").expect("there").args;
-    assert_eq!(revealed, serde_json::to_string(&Settle::new(card(), "fail")).expect("JSON"));
+    assert_eq!(revealed, serde_json::to_string(&Withdraw::new(card(), "fail")).expect("JSON"));
     let misfit = admin.merge_args(id, r#"{"card":"pl4nted"}"#).await.expect_err("a text is no card").to_string();
     assert!(misfit.contains(MARK) && leaks(&misfit).is_empty(), "{misfit}");
-    let misfit = admin.enqueue(RawJob::new("settle", r#"{"card":"pl4nted","how":""}"#)).await.expect_err("nor there");
+    let misfit = admin.enqueue(RawJob::new("withdraw", r#"{"card":"pl4nted","how":""}"#)).await.expect_err("nor there");
     assert!(misfit.to_string().contains(MARK) && leaks(&misfit.to_string()).is_empty(), "{misfit}");
     // a dead letter, sent back
     let worker = db.start(db.worker());
@@ -298,7 +298,7 @@ async fn are_not_searched_and_not_edited_in_bulk(db: Db) {
         refused(&all.clone().arg(path, value), None).await;
     }
     refused(&all.clone().kind("pay").arg("card", "x"), None).await;
-    refused(&all.clone().kind("settle").arg("0", "x"), None).await;
+    refused(&all.clone().kind("withdraw").arg("0", "x"), None).await;
     refused(&all, Some(fields(json!({"card": "n3sted"})))).await;
     refused(&all.clone().kind("pay"), Some(fields(json!({"order": 1, "card": "n3sted"})))).await;
     let open = all.clone().kind("pay").arg("order", "7");
@@ -307,7 +307,7 @@ async fn are_not_searched_and_not_edited_in_bulk(db: Db) {
     let plan = admin.plan(Action::Edit(fields(json!({"order": 8}))), &open).await.expect("a plan");
     assert_eq!(plan.run().await.expect("done").changed, 1);
     // nor are they in keys
-    let job = Settle::new(card(), "x");
+    let job = Withdraw::new(card(), "x");
     let why =
         db.pool().enqueue(job.clone().on_conflict(OnConflict::Reject)).await.expect_err("all arguments").to_string();
     assert!(why.contains("would show the secret argument `card`") && leaks(&why).is_empty(), "{why}");
@@ -318,7 +318,7 @@ async fn are_not_searched_and_not_edited_in_bulk(db: Db) {
 async fn are_hidden_in_schedules(db: Db) {
     let every = queue::schedule::Schedule::cron("0 3 * * *").expect("a schedule");
     let admin = db.admin();
-    admin.schedule("nightly", every.clone(), Settle::new(card(), "x")).await.expect("scheduled");
+    admin.schedule("nightly", every.clone(), Withdraw::new(card(), "x")).await.expect("scheduled");
     admin.schedule_raw("raw", every, "unheard_of", &json!({"card": "pl4nted"}), "default").await.expect("scheduled");
     let shown = admin.schedules(None).await.expect("schedules");
     let args: Vec<&str> = shown.iter().map(|it| it.args.as_str()).collect();
