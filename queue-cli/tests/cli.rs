@@ -777,7 +777,7 @@ async fn secrets_on(engine: Engine) {
         hidden.says(0, &["\"card\": \"••••\"", "\"how\": \"••••\"", "hidden    all arguments, until a worker"], &[]);
         let admin = queue::admin::Admin::new(pool);
         let over = async {
-            while !admin.gauges().await.is_ok_and(|it| it.depths.iter().all(|it| it.ready + it.running == 0)) {
+            while !admin.ended(10).await.is_ok_and(|ended| ended.len() == 4) {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
@@ -810,11 +810,12 @@ async fn secrets_on(engine: Engine) {
     }
     let mut tail = Tail::new(url, "tail --json --lines 4");
     (0..4).map(|_| tail.next()).for_each(|line| assert!(!line.contains(PLANTED), "{line}"));
-    tail.end();
+    tail.child.kill().expect("it runs");
+    tail.child.wait().expect("it ends");
     run(url, &format!("show {failed}")).says(0, &["\"card\": \"••••\"", "\"how\": \"fail\"", "error     •••• "], &[]);
     run(url, &format!("show {done}")).says(0, &["result    \"••••\""], &[]);
     for line in ["list args.card:x", "list kind:pay args.card:x", "edit --match kind:pay --set card=x --yes"] {
-        run(url, line).says(1, &[], &["`card` is a secret argument of `pay`"]);
+        run(url, line).says(2, &[], &["`card` is a secret argument of `pay`"]);
     }
     // edits
     let stored = async || {
