@@ -824,13 +824,13 @@ async fn secrets_on(engine: Engine) {
         })
     };
     let edited = run(url, &format!("edit {waits} --set how=fail"));
-    none(edited.says(0, &["+ \"how\": \"fail\""], &[]));
+    none(edited.says(0, &["+ \"how\": \"fail\""], &[" · "]));
     assert_eq!(stored().await, r#"{"card":"pl4nted \"card\"","how":"fail"}"#);
     run(url, &format!("edit {waits} --set card=••••")).says(0, &[], &["Nothing to change"]);
     run(url, &format!("edit {waits} --set card=x••••")).says(2, &[], &["`card` is secret, and `••••` only stands for"]);
     run(url, &format!("edit {waits} --set card=4711")).says(2, &[], &["without --set"]);
     let edited = run(url, &format!("edit {waits} --set card=pl4nted-2"));
-    none(&Ran { words: String::new(), ..edited.says(0, &["+ \"card\": \"••••\""], &[]).clone() });
+    none(&Ran { words: String::new(), ..edited.says(0, &["+ \"card\": \"••••\""], &[" · "]).clone() });
     let json = run_with(url, &["edit", &ids[2], r#"{"card":"pl4nted-3"}"#, "--json"], "");
     assert_eq!(json.json()[0]["args"]["card"], "••••");
     assert_eq!(stored().await, r#"{"card":"pl4nted-3","how":"fail"}"#);
