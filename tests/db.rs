@@ -422,9 +422,9 @@ impl Db {
         Running::start(worker.build().expect("a good configuration"))
     }
 
-    /// One job with everything that is known of it.
+    /// One job with everything that is known of it, secrets included.
     pub async fn job(&self, id: JobId) -> JobDetail {
-        let job = within("a look at a job", self.admin().job(id)).await.expect("an answer");
+        let job = within("a look at a job", self.admin().reveal_secrets().job(id)).await.expect("an answer");
         job.unwrap_or_else(|| panic!("there is no job {id}"))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queue::admin::{Action, Admin, Search};
+use queue::admin::{Action, Admin, MARK, Search};
 use queue::{Error, JobId, JobState};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,23 +15,34 @@ use crate::text::{Tone, clean};
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
+/// A hidden value, as JSON.
+fn hidden() -> String {
+    Value::from(MARK).to_string()
+}
+
 fn fields(json: &str) -> Option<Fields<'_>> {
     serde_json::from_str(json).ok()
 }
 
-/// What differs after an edit. Empty: nothing does.
-fn diff(args: &str, new: &str) -> Result<String, String> {
+/// What differs after an edit, with the new values of secrets hidden too. Empty: nothing does.
+fn diff(args: &str, new: &str, hides: impl Fn(&str) -> bool) -> Result<String, String> {
     let (old, new) = match (fields(args), fields(new)) {
         (Some(old), Some(new)) => (old, new),
         (Some(_), None) => {
             return Err("the new arguments are not a JSON object: write {\"name\": \"value\"}".to_owned());
         }
         (None, _) if args == new => return Ok(String::new()),
-        (None, _) => return Ok(format!("- {}\n+ {}\n", clean(args), clean(new))),
+        (None, _) => {
+            let new = if args == hidden() { hidden() } else { clean(new) };
+            return Ok(format!("- {}\n+ {new}\n", clean(args)));
+        }
     };
     let mut diff = String::new();
     for (name, value) in &new {
-        let line = |sign, value: &RawValue| format!("{sign} {}: {}\n", Value::from(name.as_str()), clean(value.get()));
+        let line = |sign, value: &RawValue| {
+            let value = if hides(name) { hidden() } else { clean(value.get()) };
+            format!("{sign} {}: {value}\n", Value::from(name.as_str()))
+        };
         match old.get(name) {
             Some(before) if before.get() == value.get() => continue,
             Some(before) => diff += &line('-', before),
@@ -50,6 +61,13 @@ fn diff(args: &str, new: &str) -> Result<String, String> {
 fn assignment(text: &str, args: &Value) -> Result<(String, Box<RawValue>), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
     let json: Option<Value> = serde_json::from_str(value).ok();
+    let is_text = json.as_ref().is_none_or(Value::is_string);
+    if args[name] == MARK && !is_text {
+        let name = clean(name);
+        return Err(format!(
+            "`{name}` is hidden, so what type it has as well: write '{{\"{name}\": …}}' as JSON, without --set"
+        ));
+    }
     let is_json = json.is_some_and(|json| json.is_string() || json.is_null() || !args[name].is_string());
     let value = if is_json { value.to_owned() } else { Value::from(value).to_string() };
     let value = RawValue::from_string(value).map_err(|error| error.to_string())?;
@@ -80,7 +98,7 @@ pub(crate) async fn edit(
     let set = serde_json::to_string(&set.map_err(wrong)?).map_err(not_json)?;
     let new = given.unwrap_or(&set);
     screen.begin();
-    let diff = diff(&detail.args, new).map_err(wrong)?;
+    let diff = diff(&detail.args, new, |name| detail.hides(name)).map_err(wrong)?;
     if diff.is_empty() {
         screen.say("Nothing to change: the job has these arguments.\n");
         return Ok(());
@@ -130,7 +148,8 @@ pub(crate) async fn edit_all(
     let patch = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let plan = admin.plan(Action::Edit(patch), &search.filter).await?;
     if how.ask {
-        let shown = format!("Job {}, as an example:\n{}", sample.id, diff(&detail.args, &text)?);
+        let shown =
+            format!("Job {}, as an example:\n{}", sample.id, diff(&detail.args, &text, |name| detail.hides(name))?);
         if !act::agreed(admin, screen, &plan, search, how, ["edit", "", &shown]).await? {
             return Ok(());
         }
@@ -147,7 +166,7 @@ mod tests {
     #[test]
     fn an_edit_tells_the_fields_that_it_changes() {
         let args = r#"{"to":"ada","n":340282366920938463463374607431768211455}"#;
-        let differs = |new| diff(args, new).expect("fits");
+        let differs = |new| diff(args, new, |_| false).expect("fits");
         assert_eq!(differs(r#"{"to": "grace"}"#), "- \"to\": \"ada\"\n+ \"to\": \"grace\"\n");
         assert_eq!(differs(r#"{"n": 340282366920938463463374607431768211455}"#), "");
         assert_eq!(
@@ -155,9 +174,29 @@ mod tests {
             "- \"n\": 340282366920938463463374607431768211455\n+ \"n\": 340282366920938463463374607431768211454\n"
         );
         assert_eq!(differs(r#"{"subject": null}"#), "+ \"subject\": null\n");
-        assert!(diff(args, "[1]").is_err_and(|why| why.contains("not a JSON object")));
-        assert!(diff(r#"{"subject":1}"#, r#"{"subjct":2}"#).is_err_and(|why| why.contains("did you mean `subject`?")));
-        assert_eq!(diff("[1]", "[2]").as_deref(), Ok("- [1]\n+ [2]\n"));
+        assert!(diff(args, "[1]", |_| false).is_err_and(|why| why.contains("not a JSON object")));
+        assert!(
+            diff(r#"{"subject":1}"#, r#"{"subjct":2}"#, |_| false)
+                .is_err_and(|why| why.contains("did you mean `subject`?"))
+        );
+        assert_eq!(diff("[1]", "[2]", |_| false).as_deref(), Ok("- [1]\n+ [2]\n"));
+    }
+
+    #[test]
+    fn neither_an_old_nor_a_new_secret_is_told() {
+        let args = format!("{{\"card\":{},\"order\":1}}", hidden());
+        let told = |new| diff(&args, new, |name| name == "card").expect("fits");
+        assert_eq!(
+            told(r#"{"card":"4222","order":2}"#),
+            "- \"card\": \"••••\"\n+ \"card\": \"••••\"\n- \"order\": 1\n+ \"order\": 2\n"
+        );
+        assert_eq!(told(&args), "", "unchanged");
+        assert_eq!(diff(&hidden(), "[2]", |_| true), Ok(format!("- {0}\n+ {0}\n", hidden())));
+        let args = serde_json::from_str(&args).expect("JSON");
+        let value = |text| assignment(text, &args).map(|(_, value)| value.get().to_owned());
+        assert_eq!(value("card=4111 a").as_deref(), Ok("\"4111 a\""));
+        assert_eq!(value("card=\"4111\"").as_deref(), Ok("\"4111\""));
+        assert!(value("card=4111").is_err_and(|why| why.contains("without --set")), "a text or a number?");
     }
 
     #[test]

@@ -233,6 +233,9 @@ pub(crate) async fn show(admin: &Admin, screen: &Screen, id: JobId) -> Result<()
     screen.out(&(story(&detail, screen) + &audit::of_job(admin, screen, id).await))
 }
 
+/// Why all arguments are hidden.
+const UNDECLARED: &str = "all arguments, until a worker tells which of this kind are secret";
+
 /// A job as a page.
 fn story(detail: &JobDetail, screen: &Screen) -> String {
     let (job, id) = (&detail.job, detail.job.id);
@@ -263,6 +266,7 @@ fn story(detail: &JobDetail, screen: &Screen) -> String {
         ("attempts", tries, true),
         ("key", detail.unique_key.clone(), true),
         ("args", Some(pretty(&detail.args)), false),
+        ("hidden", detail.hidden.is_none().then(|| UNDECLARED.to_owned()), true),
         ("meta", detail.meta.as_ref().map(pretty), false),
         ("result", detail.result.as_ref().map(pretty), false),
         ("error", job.error.clone(), true),

@@ -31,6 +31,7 @@ fn queue(url: &str, words: &[&str]) -> Command {
     command
 }
 
+#[derive(Clone)]
 struct Ran {
     words: String,
     code: i32,
@@ -787,4 +788,108 @@ async fn top_acts_on_a_terminal_and_gives_it_back() {
     assert_eq!(tcgetattr(&terminal.master).expect("its modes"), before);
     let audit = run(db.url(), "audit --json").json();
     assert_eq!((&audit[0]["action"], &audit[0]["actor"]), (&"pause".into(), &"ada".into()), "{audit:?}");
+}
+
+/// Of no type of the program `queue`. It repeats its secret in all ways.
+#[job(queue = "bank", max_retries = 0)]
+async fn pay(#[secret] card: String, how: String) -> Result<String, JobError> {
+    match how.as_str() {
+        "fail" => Err(JobError::dead(format!("{card} {card:?}"))),
+        "panic" => panic!("{card}"),
+        "wait" => Err(JobError::snooze_because(std::time::Duration::from_secs(3600), card)),
+        _ => Ok(card),
+    }
+}
+
+async fn secrets_on(engine: Engine) {
+    const PLANTED: &str = "pl4nted";
+    let Some(db) = database(engine).await else { return };
+    let url = db.url();
+    run(url, "migrate").says(0, &["up to date"], &[" · "]);
+    let [failed, panicked, waits, done] = with_pool!(db, pool => {
+        let mut ids = Vec::new();
+        for how in ["fail", "panic", "wait", "return"] {
+            ids.push(Pay::new("pl4nted \"card\"", how).enqueue(pool).await.expect("enqueued"));
+        }
+        let hidden = run(url, &format!("show {}", ids[0]));
+        hidden.says(0, &["\"card\": \"••••\"", "\"how\": \"••••\"", "hidden    all arguments, until a worker"], &[]);
+        let admin = queue::admin::Admin::new(pool);
+        let over = async {
+            while !admin.ended(10).await.is_ok_and(|ended| ended.len() == 4) {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        queue::Worker::builder(pool).build().expect("a worker").run(over).await.expect("it ends well");
+        <[JobId; 4]>::try_from(ids).expect("four")
+    });
+    let none = |ran: &Ran| assert!(!ran.all().contains(PLANTED), "{}", ran.all());
+    let errors = run(url, "errors --json").json();
+    let group = errors[0]["groups"][0]["group"].as_str().expect("a group").to_owned();
+    let ids = [failed, panicked, waits, done].map(|id| id.to_string());
+    let of_each = ids.iter().flat_map(|id| ["show", "why", "audit"].map(|word| format!("{word} {id}")));
+    let words = [
+        "status",
+        "list",
+        "list kind:pay",
+        "errors",
+        "why",
+        "workers",
+        "queues",
+        "schedules",
+        "audit",
+        "check",
+        "doctor",
+    ];
+    let words = words.map(str::to_owned).into_iter().chain(of_each).chain([format!("errors {group}")]);
+    for line in words {
+        for line in [format!("{line} --json"), line] {
+            none(&run(url, &line));
+        }
+    }
+    let mut tail = Tail::new(url, "tail --json --lines 4");
+    (0..4).map(|_| tail.next()).for_each(|line| assert!(!line.contains(PLANTED), "{line}"));
+    tail.child.kill().expect("it runs");
+    tail.child.wait().expect("it ends");
+    run(url, &format!("show {failed}")).says(0, &["\"card\": \"••••\"", "\"how\": \"fail\"", "error     •••• "], &[]);
+    run(url, &format!("show {done}")).says(0, &["result    \"••••\""], &[]);
+    for line in ["list args.card:x", "list kind:pay args.card:x", "edit --match kind:pay --set card=x --yes"] {
+        run(url, line).says(2, &[], &["`card` is a secret argument of `pay`"]);
+    }
+    // edits
+    let stored = async || {
+        with_pool!(db, pool => {
+            queue::admin::Admin::new(pool).reveal_secrets().job(waits).await.expect("read").expect("there").args
+        })
+    };
+    let edited = run(url, &format!("edit {waits} --set how=fail"));
+    none(edited.says(0, &["+ \"how\": \"fail\""], &[" · "]));
+    assert_eq!(stored().await, r#"{"card":"pl4nted \"card\"","how":"fail"}"#);
+    run(url, &format!("edit {waits} --set card=••••")).says(0, &[], &["Nothing to change"]);
+    run(url, &format!("edit {waits} --set card=x••••")).says(2, &[], &["`card` is secret, and `••••` only stands for"]);
+    run(url, &format!("edit {waits} --set card=4711")).says(2, &[], &["without --set"]);
+    let edited = run(url, &format!("edit {waits} --set card=pl4nted-2"));
+    none(&Ran { words: String::new(), ..edited.says(0, &["+ \"card\": \"••••\""], &[" · "]).clone() });
+    let json = run_with(url, &["edit", &ids[2], r#"{"card":"pl4nted-3"}"#, "--json"], "");
+    assert_eq!(json.json()[0]["args"]["card"], "••••");
+    assert_eq!(stored().await, r#"{"card":"pl4nted-3","how":"fail"}"#);
+}
+
+#[tokio::test]
+async fn sqlite_secrets_are_told_by_no_command() {
+    secrets_on(Engine::Sqlite).await;
+}
+
+#[tokio::test]
+async fn postgres_secrets_are_told_by_no_command() {
+    secrets_on(Engine::Postgres).await;
+}
+
+#[tokio::test]
+async fn mariadb_secrets_are_told_by_no_command() {
+    secrets_on(Engine::MariaDb).await;
+}
+
+#[tokio::test]
+async fn mysql_secrets_are_told_by_no_command() {
+    secrets_on(Engine::MySql).await;
 }

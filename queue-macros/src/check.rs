@@ -10,6 +10,7 @@ use syn::{Attribute, FnArg, GenericParam, Safety, Type};
 use crate::entry;
 use crate::errors::Errors;
 use crate::model::{Function, Job, Parameter};
+use crate::renames::{self, Rules};
 use crate::{names, types};
 
 /// Names in every module's scope, and `Job`, which must be in scope to enqueue. A struct would hide them.
@@ -49,6 +50,7 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
         job.sound = false;
     }
     kinds(job, errors);
+    secrets(job, errors);
     #[cfg(feature = "schedules")]
     schedules(job, errors);
     crate::unique_check::check(job, errors);
@@ -245,6 +247,17 @@ fn kinds(job: &Job, errors: &mut Errors) {
             errors.at(alias, "this alias is given twice: remove one of the two");
         }
         seen.push(name);
+    }
+}
+
+/// A secret argument is found by its name in the JSON.
+fn secrets(job: &Job, errors: &mut Errors) {
+    let of_all = Rules::of(&job.serde_attrs).other_json;
+    for argument in job.arguments().filter(|argument| argument.is_secret) {
+        if let Some(word) = of_all.or_else(|| renames::absent(argument).filter(|word| *word == "flatten")) {
+            let (ident, cure) = (&argument.ident, "remove that, or the `#[secret]`");
+            errors.at(ident, format!("with `#[serde({word})]`, the job's JSON has no key for this secret: {cure}"));
+        }
     }
 }
 

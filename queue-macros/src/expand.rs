@@ -12,6 +12,7 @@ use syn::{Attribute, LitStr};
 
 use crate::model::{Argument, CFG, Job, Parameter, is_one_of};
 use crate::names;
+use crate::renames::Rules;
 use crate::stored::{self, Layout};
 use crate::tokens::{call, ends, on_argument, on_type, variable};
 use crate::types::{self, Pass};
@@ -118,6 +119,7 @@ fn clone_and_debug(job: &Job, plain: bool) -> [TokenStream; 2] {
         false => on_argument(argument, private, "clone", quote!(&self.#name)),
     });
     let shown = job.arguments().zip(&names).map(|(argument, name)| match plain {
+        _ if argument.is_secret => quote!(&#private::Hidden),
         true => quote!(&self.#name),
         false => on_argument(argument, private, "debug", quote!(&self.#name)),
     });
@@ -281,9 +283,14 @@ fn constants(job: &Job) -> TokenStream {
     let aliases = (!options.aliases.is_empty())
         .then(|| quote!(const ALIASES: &'static [&'static ::core::primitive::str] = &[#(#aliases),*];));
     let unique = options.unique.as_ref().map(|unique| unique_constant(unique, krate));
+    let rules = Rules::of(&job.serde_attrs);
+    let secrets: Vec<_> = job.arguments().filter(|it| it.is_secret).flat_map(|it| rules.keys(it)).collect();
+    let secrets = (!secrets.is_empty())
+        .then(|| quote!(const SECRETS: &'static [&'static ::core::primitive::str] = &[#(#secrets),*];));
     quote! {
         const KIND: &'static ::core::primitive::str = #kind;
         #aliases
+        #secrets
         #(const QUEUE: &'static ::core::primitive::str = #queue;)*
         #(const PRIORITY: ::core::primitive::i16 = #priority;)*
         #(const MAX_RETRIES: ::core::primitive::u32 = #retries;)*

@@ -34,6 +34,7 @@ pub(crate) const JOB: Known = Known {
         ("attempts max_attempts", "; did you mean `max_retries`? (`max_retries = 3` is four attempts)"),
         ("cron periodic recurring", ": write `schedule = \"0 9 * * MON-FRI Europe/Berlin\"`"),
         ("every interval", ": write `schedule = \"every 15m\"`"),
+        ("secret secrets sensitive", ": write `#[secret]` before the argument"),
         ("unique_by", ": write `unique(by = user)`"),
         ("unique_for", ": write `unique(for = \"1h\")`"),
         ("unique_until", ": write `unique(until = \"start\")`"),

@@ -189,6 +189,17 @@ use proc_macro::TokenStream;
 /// `PathBuf`, `&T` as `T`, `Option<&str>` as `Option<String>`, `Cow<'_, str>` as `String`. Serde attributes move to the
 /// field, those of the function to the struct. Unknown JSON fields are ignored, and a missing `Option` is `None`.
 ///
+/// `#[secret]` before an argument hides its value in `Debug`, errors, logs, results, and wherever jobs are shown. The
+/// row still has it as plain text.
+///
+/// ```
+/// #[queue::job]
+/// async fn charge(#[secret] card: String, order: i64) {
+///     println!("{order}, with a card of {} digits", card.len());
+/// }
+/// # assert_eq!(format!("{:?}", Charge::new("4111", 7)), "Charge { card: ••••, order: 7 }");
+/// ```
+///
 /// ```
 /// use std::path::Path;
 /// use queue::{JobContext, State, job};

@@ -86,6 +86,8 @@ pub(crate) struct Argument {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) ty: Type,
     pub(crate) pass: Pass,
+    /// Its value is shown nowhere.
+    pub(crate) is_secret: bool,
 }
 
 /// An annotated function, parsed.
@@ -126,8 +128,12 @@ impl Job {
                     continue;
                 }
             };
-            let attrs = split_attrs(typed, errors);
+            let mut attrs = split_attrs(typed, errors);
+            let secrets: Vec<_> = attrs.extract_if(.., |attr| attr.path().is_ident("secret")).collect();
             if let Some(parameter) = special(typed, errors) {
+                for attr in &secrets {
+                    errors.at(attr, "this parameter is not stored: remove the `#[secret]`");
+                }
                 for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
                     errors.at(attr, "this parameter is not stored: remove the `#[serde(…)]`");
                 }
@@ -138,7 +144,8 @@ impl Job {
             let ident = argument_name(typed, errors);
             let name = ident.clone().unwrap_or_else(|| format_ident!("value"));
             let (ty, pass) = types::stored(&name, &typed.ty, errors);
-            parameters.extend(ident.map(|ident| Parameter::Argument(Argument { ident, attrs, ty, pass })));
+            let is_secret = is_secret(&secrets, errors);
+            parameters.extend(ident.map(|ident| Parameter::Argument(Argument { ident, attrs, ty, pass, is_secret })));
         }
         let output = match &function.sig.output {
             ReturnType::Default => None,
@@ -203,6 +210,18 @@ fn split_attrs(typed: &mut PatType, errors: &mut Errors) -> Vec<Attribute> {
         errors.at(attr, format!("an argument cannot depend on the build, rows would no longer fit: {cure}"));
     }
     for_field
+}
+
+/// Whether an argument has the attribute `#[secret]`.
+fn is_secret(attrs: &[Attribute], errors: &mut Errors) -> bool {
+    for (number, attr) in attrs.iter().enumerate() {
+        if attr.meta.require_path_only().is_err() {
+            errors.at(attr, "`secret` has no options: write `#[secret]`");
+        } else if number > 0 {
+            errors.at(attr, "this argument is secret already: remove the second `#[secret]`");
+        }
+    }
+    !attrs.is_empty()
 }
 
 /// Recognises `JobContext`, `State<T>` and `Tx<DB>`.

@@ -16,7 +16,7 @@ const OTHER_JSON: [&str; 2] = ["into", "transparent"];
 /// What the function's attributes say about all arguments.
 #[derive(Default)]
 pub(crate) struct Rules {
-    rename_all: Option<String>,
+    rename_all: Sides,
     /// The word because of which the JSON does not have the arguments as its keys.
     pub(crate) other_json: Option<&'static str>,
 }
@@ -24,8 +24,8 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn of(attrs: &[Attribute]) -> Self {
         let mut rules = Self::default();
-        words(attrs, |word, text| match word {
-            "rename_all" => rules.rename_all = text,
+        words(attrs, |word, sides| match word {
+            "rename_all" => rules.rename_all = sides,
             _ => rules.other_json = rules.other_json.or_else(|| one_of(word, &OTHER_JSON)),
         });
         rules
@@ -34,12 +34,27 @@ impl Rules {
     /// The key in the JSON that a job is written as.
     pub(crate) fn key(&self, argument: &Argument) -> String {
         let mut renamed = None;
-        words(&argument.attrs, |word, text| {
+        words(&argument.attrs, |word, sides| {
             if word == "rename" {
-                renamed = text;
+                renamed = sides.written;
             }
         });
-        renamed.unwrap_or_else(|| renamed_by(self.rename_all.as_deref(), &argument.ident.unraw().to_string()))
+        renamed.unwrap_or_else(|| renamed_by(self.rename_all.written.as_deref(), &argument.ident.unraw().to_string()))
+    }
+
+    /// All keys under which a JSON may have the argument: the one above, and those that are read.
+    pub(crate) fn keys(&self, argument: &Argument) -> Vec<String> {
+        let mut keys = vec![self.key(argument)];
+        let mut read = Some(renamed_by(self.rename_all.read.as_deref(), &argument.ident.unraw().to_string()));
+        words(&argument.attrs, |word, sides| match word {
+            "rename" => read = sides.read.or(read.take()),
+            "alias" => keys.extend(sides.read),
+            _ => {}
+        });
+        keys.extend(read);
+        keys.sort();
+        keys.dedup();
+        keys
     }
 }
 
@@ -54,25 +69,36 @@ fn one_of(word: &str, words: &[&'static str]) -> Option<&'static str> {
     words.iter().find(|known| **known == word).copied()
 }
 
-/// The words of all serde attributes, with the text that holds for writing: `a` for `rename = "a"` and
-/// `rename(serialize = "a")`. What is no attribute of serde is skipped, because serde reports it.
-fn words(attrs: &[Attribute], mut read: impl FnMut(&str, Option<String>)) {
+/// The texts of a word that hold for writing and for reading. They may differ: `rename(serialize = "a")`.
+#[derive(Default)]
+struct Sides {
+    written: Option<String>,
+    read: Option<String>,
+}
+
+/// The words of all serde attributes, with their texts. What is no attribute of serde is skipped, because serde reports
+/// it.
+fn words(attrs: &[Attribute], mut read: impl FnMut(&str, Sides)) {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
         attr.parse_nested_meta(|meta| {
             let word = meta.path.get_ident().map(Ident::to_string).unwrap_or_default();
-            let mut text = None;
+            let mut sides = Sides::default();
             if meta.input.peek(Token![=]) {
-                text = entry::string(&meta.value()?.parse::<Expr>()?).map(LitStr::value);
+                let text = entry::string(&meta.value()?.parse::<Expr>()?).map(LitStr::value);
+                sides = Sides { written: text.clone(), read: text };
             } else if meta.input.peek(syn::token::Paren) {
                 meta.parse_nested_meta(|side| {
                     let value = side.value()?.parse::<Expr>()?;
+                    let text = entry::string(&value).map(LitStr::value);
                     if side.path.is_ident("serialize") {
-                        text = entry::string(&value).map(LitStr::value);
+                        sides.written = text;
+                    } else {
+                        sides.read = text;
                     }
                     Ok(())
                 })?;
             }
-            read(&word, text);
+            read(&word, sides);
             Ok(())
         })
         .ok();
@@ -109,7 +135,25 @@ mod tests {
 
     fn key(rules: &Rules, attrs: Vec<Attribute>) -> String {
         let ident = Ident::new("first_name", proc_macro2::Span::call_site());
-        rules.key(&Argument { ident, attrs, ty: syn::parse_quote!(u8), pass: Pass::Value })
+        rules.key(&argument(ident, attrs))
+    }
+
+    fn argument(ident: Ident, attrs: Vec<Attribute>) -> Argument {
+        Argument { ident, attrs, ty: syn::parse_quote!(u8), pass: Pass::Value, is_secret: false }
+    }
+
+    #[test]
+    fn all_names_are_known_under_which_an_argument_is_read() {
+        let rules = Rules::of(&[syn::parse_quote!(#[serde(rename_all(deserialize = "UPPERCASE"))])]);
+        let keys = |attrs| rules.keys(&argument(Ident::new("a_b", proc_macro2::Span::call_site()), attrs));
+        assert_eq!(keys(Vec::new()), ["A_B", "a_b"]);
+        assert_eq!(
+            keys(vec![syn::parse_quote!(#[serde(alias = "x", default, alias = "y")])]),
+            ["A_B", "a_b", "x", "y"]
+        );
+        assert_eq!(keys(vec![syn::parse_quote!(#[serde(rename = "z")])]), ["z"]);
+        assert_eq!(keys(vec![syn::parse_quote!(#[serde(rename(serialize = "w", deserialize = "r"))])]), ["r", "w"]);
+        assert_eq!(keys(vec![syn::parse_quote!(#[serde(rename(serialize = "w"))])]), ["A_B", "w"]);
     }
 
     #[test]

@@ -16,7 +16,24 @@ pub(crate) fn check(job: &mut Job, errors: &mut Errors) {
     let Some(mut unique) = job.options.unique.take() else { return };
     let before = errors.len();
     unique.keys = keys(&unique, job, errors);
+    without_secrets(&unique, job, errors);
     job.options.unique = Some(unique).filter(|unique| unique.sound && errors.len() == before);
+}
+
+/// A key is shown, and so are the arguments that it consists of.
+fn without_secrets(unique: &Unique, job: &Job, errors: &mut Errors) {
+    for secret in job.arguments().filter(|argument| argument.is_secret) {
+        let name = secret.ident.unraw();
+        if let Some(by) = unique.by.iter().find(|by| by.unraw() == name) {
+            errors.at(by, format!("`{name}` is secret, and a key is shown: leave it out of `by`"));
+        } else if unique.given.find("by").is_none() {
+            let cure = match job.arguments().find(|argument| !argument.is_secret) {
+                Some(open) => format!("write `unique(by = {})`", open.ident),
+                None => "leave `unique` out, and give `.unique_key(…)` at the enqueue".to_owned(),
+            };
+            errors.at(&secret.ident, format!("this is secret, and a key of all arguments shows it: {cure}"));
+        }
+    }
 }
 
 /// What the arguments in `by` are called in the job's JSON.

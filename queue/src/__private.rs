@@ -12,6 +12,7 @@ pub use crate::job::StateType;
 use crate::metadata::Metadata;
 pub use crate::outcome::{IntoJobError, JobError};
 pub use crate::registry::Registration;
+pub use crate::secrets::Hidden;
 
 /// Runs a `#[job(blocking)]` function on a blocking thread. A panic continues in the caller. If the attempt is dropped
 /// while the function waits for a thread, the function never starts, because another attempt may be current by then.

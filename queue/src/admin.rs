@@ -21,6 +21,8 @@ use crate::operations::Note;
 pub use crate::operations::{Action, Actor, Operation, Progress, RefusedJob};
 pub use crate::raw::{RawJob, known_kinds};
 pub use crate::search::{BadSearch, Search, Word};
+pub use crate::secrets::MARK;
+use crate::secrets::Secrets;
 use crate::state::JobId;
 pub use crate::state::UnknownState;
 use crate::store::AdminStore;
@@ -62,13 +64,18 @@ pub struct Admin {
     actor: Arc<Actor>,
     /// The last page for Prometheus.
     page: Arc<Mutex<Option<(Instant, String)>>>,
+    /// What was last known of secret arguments.
+    pub(crate) secrets: Arc<Mutex<Option<(Instant, Arc<Secrets>)>>>,
+    /// Whether it shows them.
+    pub(crate) reveals: bool,
 }
 
 impl Admin {
     /// Administers the jobs in the database of `pool` (`&PgPool`, `&MySqlPool` or `&SqlitePool`). Does no I/O.
     pub fn new(pool: &impl Pool) -> Self {
         let program = Actor::new(format!("{}:{}", host(), std::process::id()));
-        Self { store: pool.store(), actor: Arc::new(program), page: Arc::default() }
+        let (page, secrets) = (Arc::default(), Arc::default());
+        Self { store: pool.store(), actor: Arc::new(program), page, secrets, reveals: false }
     }
 
     /// The same, for somebody. Each change leaves a record with this name and reason: see
@@ -166,14 +173,19 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Database`].
+    /// [`Error::Config`] if it selects by a secret argument, [`Error::Database`].
     pub async fn jobs(&self, filter: &Filter) -> Result<Page<JobRow>, Error> {
+        self.refuse_secrets(filter, None).await?;
         self.store.jobs(filter).await
     }
 
-    /// Reads one job with its arguments, result and attempts. `None` if there is no such job.
+    /// Reads one job with its arguments, result and attempts. `None` if there is no such job. Secret arguments are
+    /// hidden: see [`reveal_secrets`](Self::reveal_secrets).
     pub async fn job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
-        self.store.job(id).await
+        match self.store.job(id).await? {
+            Some(detail) => self.shown(detail).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Finds the job of this kind that took this key last. It may have started or ended since, so the key may be free.
@@ -200,7 +212,7 @@ impl Admin {
     /// ```
     pub async fn job_with_key(&self, kind: &str, key: &str) -> Result<Option<JobDetail>, Error> {
         match self.store.last_of_key(kind, key).await? {
-            Some(id) => self.store.job(id.into()).await,
+            Some(id) => self.job(id.into()).await,
             None => Ok(None),
         }
     }
@@ -423,10 +435,11 @@ impl Admin {
     /// # Errors
     /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Locked`]. And
     /// [`Error::Config`] for arguments that are no object although the present ones are, for those that do not fit the
-    /// job's type, and for those above [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES) or
+    /// job's type, for those that have [`MARK`] in the place of a secret, and for those above [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES) or
     /// [`MAX_ARGS_DEPTH`](crate::limits::MAX_ARGS_DEPTH).
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
-        let (detail, args) = (self.job(id).await?.ok_or(Error::NotFound(id))?, args.to_string());
+        let (detail, args) = (self.store.job(id).await?.ok_or(Error::NotFound(id))?, args.to_string());
+        self.refuse_marks(&detail.job.kind, &args).await?;
         edit::check(&detail, &args)?;
         let fields = serde_json::from_str(&args).unwrap_or_default();
         self.one(id, Action::Edit(fields), Some(NewArgs { args, was: None })).await

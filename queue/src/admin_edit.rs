@@ -4,8 +4,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::admin::{Admin, JobDetail};
 use crate::carry_out::{AGAIN, PATIENCE, TRIES};
-use crate::edit::{changed_fields, check, located, merge};
+use crate::edit::{changed_fields, check, located};
 use crate::error::Error;
+use crate::fields::merge;
 use crate::job::{Job, encode};
 use crate::operations::{Action, CURE};
 use crate::state::{JobId, JobState};
@@ -14,7 +15,8 @@ use crate::store::operations::NewArgs;
 impl Admin {
     /// Changes some arguments of a waiting job or a dead letter. `patch` is a JSON object: each of its fields replaces
     /// that field of the job as a whole, or is added at the end. All other arguments keep their text and their order.
-    /// Returns the arguments as they are now.
+    /// Returns the arguments as they are now, with secrets hidden as in [`job`](Self::job). A secret that the patch does
+    /// not name keeps its value.
     ///
     /// Nobody's change is lost: if the arguments are changed meanwhile, it reads them again. A unique job keeps its
     /// key, whatever its arguments are. If this program has the job's type, arguments that it cannot read are refused.
@@ -42,7 +44,10 @@ impl Admin {
         let merged = |job: &JobDetail| {
             merge(&job.args, patch).map_err(|why| Error::config(format!("cannot edit job {id}: {why}")))
         };
-        self.change_args(id, merged).await
+        let kind = self.store.job(id).await?.ok_or(Error::NotFound(id))?.job.kind;
+        self.refuse_marks(&kind, patch).await?;
+        let args = self.change_args(id, merged).await?;
+        self.shown_args(&kind, args).await
     }
 
     /// Changes the arguments of a waiting job or a dead letter as a value of its type. They are read as a worker would
@@ -80,7 +85,7 @@ impl Admin {
                 return Err(Error::config(format!("cannot edit job {id} as `{wanted}`: it is a job of kind `{is}`")));
             }
             let mut job: J = serde_json::from_str(&detail.args).map_err(|error| {
-                let why = located(&detail.args, &error);
+                let why = located(J::SECRETS, &detail.args, &error);
                 let cure = "correct them with `merge_args` or `edit_args`";
                 Error::config(format!("the arguments of job {id} do not fit `{}`: {why}; {cure}", J::KIND))
             })?;
@@ -99,7 +104,7 @@ impl Admin {
     ) -> Result<String, Error> {
         let (patience, mut tries) = (Instant::now() + PATIENCE, 0);
         loop {
-            let detail = self.job(id).await?.ok_or(Error::NotFound(id))?;
+            let detail = self.store.job(id).await?.ok_or(Error::NotFound(id))?;
             let state = detail.job.state;
             if !matches!(state, JobState::Scheduled | JobState::Ready | JobState::Dead) {
                 return Err(Error::Conflict { id, operation: "edit", state, cure: CURE });

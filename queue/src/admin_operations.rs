@@ -189,6 +189,7 @@ impl Admin {
     }
 
     pub(crate) async fn task(&self, action: Action, filter: &Filter) -> Result<Task, Error> {
+        self.refuse_secrets(filter, Some(&action)).await?;
         let (planned_at, bound) = self.store.bounds().await?;
         let (mut filter, upto) = match action.narrowed(filter) {
             Some(filter) => (filter, bound),

@@ -185,7 +185,13 @@ impl Admin {
     /// them.
     pub async fn schedules(&self, after: Option<&str>) -> Result<Vec<ScheduleInfo>, Error> {
         let found = self.store.schedules().list(after.unwrap_or_default(), PAGE).await?;
-        Ok(found.into_iter().map(|(row, watched)| info(row, watched)).collect())
+        let mut shown = Vec::new();
+        for (row, watched) in found {
+            let info = info(row, watched);
+            let args = self.shown_args(&info.kind, info.args).await?;
+            shown.push(ScheduleInfo { args, ..info });
+        }
+        Ok(shown)
     }
 
     /// Lists up to 1,000 ticks of a schedule, the latest first, those before `before`.

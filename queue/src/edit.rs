@@ -1,16 +1,15 @@
-//! Changes of a job's arguments: a few fields, or the type's own value. What is not named stays byte for byte.
+//! Changes of a job's arguments: a few fields, or the type's own value.
 
-use std::collections::{BTreeMap, HashSet};
 use std::panic::catch_unwind;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::fields::{fields, merge};
 use crate::limits::check_args;
 use crate::registry::known;
+use crate::secrets::Values;
 use crate::store::view::JobDetail;
 
 /// The arguments after a change of some fields, or why there can be none.
@@ -45,98 +44,29 @@ pub(crate) fn check(detail: &JobDetail, args: &str) -> Result<(), Error> {
 /// Why the type that this program has for a kind cannot be read from these arguments. `None`: it can, or there is no
 /// such type.
 pub(crate) fn misfit(kind: &str, args: &str) -> Option<String> {
-    let decodes = known(kind)?.decodes;
-    match catch_unwind(|| decodes(args)) {
+    let job = known(kind)?;
+    match catch_unwind(|| (job.decodes)(args)) {
         Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(located(args, &error)),
+        Ok(Err(error)) => Some(located(job.secrets, args, &error)),
         Err(_) => Some("reading them panicked".to_owned()),
     }
 }
 
-/// The error, with the field whose value it is about.
-pub(crate) fn located(args: &str, error: &serde_json::Error) -> String {
+/// The error, with the field whose value it is about. It may quote that value, unless it is secret.
+pub(crate) fn located(secrets: &[&str], args: &str, error: &serde_json::Error) -> String {
     let lines = args.split_inclusive('\n').take(error.line().saturating_sub(1));
     let at = lines.map(str::len).sum::<usize>() + error.column();
     let place = |value: &RawValue| value.get().as_ptr().addr() - args.as_ptr().addr();
     let is_at = |(_, value): &(String, &RawValue)| (place(value) + 1..=place(value) + value.get().len()).contains(&at);
     let field = fields(args).ok().and_then(|fields| fields.0.into_iter().find(is_at));
-    field.map_or_else(|| error.to_string(), |(name, _)| format!("`{}`: {error}", name.escape_debug()))
-}
-
-/// The fields of an object in their order: their names, and their values as they are written.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
-
-pub(crate) fn is_object(json: &str) -> bool {
-    fields(json).is_ok()
-}
-
-fn fields(json: &str) -> Result<Fields<'_>, serde_json::Error> {
-    serde_json::from_str(json)
-}
-
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-
-        impl<'de> Visitor<'de> for Object {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Fields(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Object)
-    }
-}
-
-/// The arguments, with the values of the patch in the places of theirs, and its other fields at the end. What the patch
-/// does not name keeps its text, also the spaces around it.
-pub(crate) fn merge(args: &str, patch: &str) -> Result<String, String> {
-    let old = fields(args).map_err(|error| format!("its present arguments are not a JSON object ({error})"))?.0;
-    let new = fields(patch).map_err(|error| {
-        format!("the change is not a JSON object ({error}): write it as {{\"to\": \"ada@example.org\"}}")
-    })?;
-    let mut values = BTreeMap::new();
-    for (name, value) in &new.0 {
-        if values.insert(name.as_str(), value.get()).is_some() {
-            return Err(format!("the change names `{}` twice", name.escape_debug()));
-        }
-    }
-    // behind the last value, or else behind the brace
-    let mut end = args.find('{').map_or(0, |brace| brace + 1);
-    let (mut out, mut copied) = (String::with_capacity(args.len() + patch.len()), 0);
-    for (name, value) in &old {
-        let start = value.get().as_ptr().addr() - args.as_ptr().addr();
-        end = start + value.get().len();
-        if let Some(value) = values.get(name.as_str()) {
-            out += &args[copied..start];
-            out += value;
-            copied = end;
-        }
-    }
-    out += &args[copied..end];
-    let present: HashSet<&str> = old.iter().map(|(name, _)| name.as_str()).collect();
-    let mut comma = if old.is_empty() { "" } else { "," };
-    for (name, value) in new.0.iter().filter(|(name, _)| !present.contains(name.as_str())) {
-        let name = serde_json::to_string(name).map_err(|error| error.to_string())?;
-        out += &format!("{comma}{name}:{}", value.get());
-        comma = ",";
-    }
-    Ok(out + &args[end..])
+    let error = Values::of(secrets, args).redact(error.to_string());
+    field.map_or_else(|| error.clone(), |(name, _)| format!("`{}`: {error}", name.escape_debug()))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde::Deserialize;
     use serde_json::{Map, Value, json};
 
     use super::*;
@@ -197,7 +127,7 @@ mod tests {
             ("[1]", "invalid type: integer `1`, expected a string"),
         ] {
             let error = serde_json::from_str::<Letter>(args).expect_err(args);
-            let told = located(args, &error);
+            let told = located(&[], args, &error);
             assert!(told.starts_with(begin), "{told}");
         }
     }

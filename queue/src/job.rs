@@ -72,6 +72,10 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + Sized + 'static {
     const KIND: &'static str;
     /// Former kinds. This job also runs rows that were enqueued under these names.
     const ALIASES: &'static [&'static str] = &[];
+    /// The secret arguments, by all names that they have in the job's JSON. Their values stay out of errors, logs and
+    /// all that [`Admin`](crate::admin::Admin) shows. `#[secret]` before an argument generates this. A job that is
+    /// written by hand also leaves them out of its `Debug`.
+    const SECRETS: &'static [&'static str] = &[];
     /// The queue, unless the enqueue names another. At most 128 bytes.
     const QUEUE: &'static str = "default";
     /// The priority, unless the enqueue names another. Smaller runs first.
@@ -494,8 +498,9 @@ impl<J: Job> Enqueue<J> {
         let unique = match (unique, J::UNIQUE) {
             (None, None) => None,
             (options, of_type) => {
-                let options = options.unwrap_or_default();
-                let unique = options.resolve(of_type.unwrap_or(Unique::ALL_ARGS), &args).map_err(refused)?;
+                let (options, of_type) = (options.unwrap_or_default(), of_type.unwrap_or(Unique::ALL_ARGS));
+                options.check_secrets(of_type, J::SECRETS).map_err(refused)?;
+                let unique = options.resolve(of_type, &args).map_err(refused)?;
                 Some(Box::new(unique))
             }
         };

@@ -98,6 +98,7 @@ mod admin_edit;
 mod admin_operations;
 #[cfg(feature = "schedules")]
 mod admin_schedules;
+mod admin_secrets;
 mod admin_within;
 mod arguments;
 mod carry_out;
@@ -110,6 +111,7 @@ mod engine;
 mod enqueue;
 mod error;
 mod failures;
+mod fields;
 mod finite;
 mod gauges;
 pub mod health;
@@ -126,6 +128,7 @@ mod registry;
 #[cfg(feature = "schedules")]
 pub mod schedule;
 mod search;
+mod secrets;
 mod signal;
 mod state;
 mod store;

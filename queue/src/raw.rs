@@ -1,5 +1,6 @@
 //! Jobs that are given as a kind and JSON, for tools that need not have their types.
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -7,12 +8,14 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 use crate::admin::Admin;
-use crate::edit::{is_object, misfit};
+use crate::edit::misfit;
 use crate::error::{Doing as _, Error};
+use crate::fields::is_object;
 use crate::job::{Options, written};
 use crate::limits::{check_args, check_name, micros};
 use crate::propagation::Sending;
 use crate::registry::{known, linked};
+use crate::secrets::mask;
 use crate::store::values::NewJob;
 use crate::unique::Enqueued;
 
@@ -24,12 +27,22 @@ use crate::unique::Enqueued;
 /// let job = RawJob::new("send_email", r#"{"to": "ada@example.org"}"#).queue("mail").max_retries(3);
 /// # drop(job);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "a job is written only by `Admin::enqueue`"]
 pub struct RawJob {
     kind: String,
     args: String,
     options: Options,
+}
+
+/// Secret arguments are hidden, and so are all of a kind whose type this program does not have.
+impl fmt::Debug for RawJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secrets: Option<Vec<_>> =
+            known(&self.kind).map(|job| job.secrets.iter().map(ToString::to_string).collect());
+        let args = mask(&self.args, secrets.as_deref());
+        f.debug_struct("RawJob").field("kind", &self.kind).field("args", &args).field("options", &self.options).finish()
+    }
 }
 
 impl RawJob {
@@ -115,6 +128,7 @@ impl Admin {
         if let Some(why) = misfit(&kind, &args) {
             return Err(refused(format!("its arguments do not fit: {why}")));
         }
+        self.refuse_marks(&kind, &args).await.map_err(|error| refused(error.to_string()))?;
         let known = known(&kind);
         if known.is_none() && self.store.has_keys(&kind).await? {
             let why = "its jobs are unique, and only a program that has its type knows their keys: enqueue it there";

@@ -23,6 +23,8 @@ pub(crate) type Running = BoxFuture<'static, Result<Option<String>, JobError>>;
 pub(crate) struct JobDefinition {
     pub(crate) kind: &'static str,
     pub(crate) aliases: &'static [&'static str],
+    /// The arguments whose values are shown nowhere.
+    pub(crate) secrets: &'static [&'static str],
     /// The queue that the type declares.
     pub(crate) queue: &'static str,
     pub(crate) max_retries: u32,
@@ -47,6 +49,7 @@ impl JobDefinition {
         Self {
             kind: J::KIND,
             aliases: J::ALIASES,
+            secrets: J::SECRETS,
             queue: J::QUEUE,
             max_retries: J::MAX_RETRIES,
             timeout: J::TIMEOUT,

@@ -152,6 +152,17 @@ pub(crate) struct UniqueJob {
 }
 
 impl UniqueOptions {
+    /// Refuses a key that would show a secret argument.
+    pub(crate) fn check_secrets(&self, unique: Unique, secrets: &[&str]) -> Result<(), String> {
+        let shown = secrets.iter().find(|secret| unique.by.is_none_or(|by| by.contains(secret)));
+        match shown.filter(|_| self.key.is_none()) {
+            Some(name) => Err(format!(
+                "its unique key would show the secret argument `{name}`: leave it out of `by`, or give `.unique_key(…)`"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// What holds for one enqueue of a type. `args`: the job's JSON.
     pub(crate) fn resolve(self, unique: Unique, args: &str) -> Result<UniqueJob, String> {
         let Self { key, until, at_least, on_conflict, debounce, at_most } = self;

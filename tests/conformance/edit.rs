@@ -46,7 +46,7 @@ async fn a_merge_keeps_other_arguments_byte_for_byte(db: Db) {
                   \"a\":{\"x\":1.10e3}, \"f\":-0.0 }";
     let id = put(&db, "of_another_program", before).await;
     assert_eq!(args(&db, id).await, before);
-    let admin = db.admin();
+    let admin = db.admin().reveal_secrets();
     let merged = admin.merge_args(id, "{\"a\": {\"ü\":\t1.0}, \"new🙂\" : \"'\\\"\\\\\"}").await.expect("merged");
     let expected = before.replace("{\"x\":1.10e3}", "{\"ü\":\t1.0}");
     assert_eq!(merged, expected.replace("-0.0 }", "-0.0,\"new🙂\":\"'\\\"\\\\\" }"));

@@ -53,6 +53,7 @@ mod property;
 mod raw;
 mod retention;
 mod schedules;
+mod secret_arguments;
 mod secrets;
 mod settings;
 mod shutdown;

@@ -5,7 +5,7 @@ use std::fmt;
 use askama::Template;
 use axum::body::Bytes;
 use axum::http::StatusCode;
-use queue::admin::{JobDetail, Search};
+use queue::admin::{JobDetail, MARK, Search};
 use queue::{Error, JobId, JobState};
 use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
@@ -107,6 +107,11 @@ fn kind_of(value: &str) -> &'static str {
     }
 }
 
+/// Whether a value is hidden. Its type is hidden with it.
+fn is_hidden(value: &str) -> bool {
+    serde_json::from_str::<String>(value).is_ok_and(|text| text == MARK)
+}
+
 /// What is asked for: the fields that differ, as they were and as they would be, in the order of the arguments.
 fn differences(args: &str, form: &Fields) -> Result<Vec<Changed>, String> {
     let Some(old) = fields(args) else {
@@ -144,12 +149,24 @@ fn differences(args: &str, form: &Fields) -> Result<Vec<Changed>, String> {
             for (name, is) in &old {
                 let sent = form.last(&format!("arg.{name}"));
                 if let Some(text) = sent.filter(|text| *text != shown(is)) {
+                    if is_hidden(is) && serde_json::from_str::<&RawValue>(text).is_ok() && !text.starts_with('"') {
+                        return Err(format!(
+                            "`{name}` is hidden. Put a text in quotes, or edit the arguments as JSON."
+                        ));
+                    }
                     change(name, is, given(text, is));
                 }
             }
         }
     }
     Ok(changed)
+}
+
+/// The change as it is shown: the new value of a secret is one.
+fn without_secrets(changed: Changed, detail: &JobDetail) -> Changed {
+    let hides = is_hidden(&changed.is) || detail.hides(&changed.name);
+    let becomes = if hides { MARK.to_owned() } else { changed.becomes };
+    Changed { becomes, ..changed }
 }
 
 /// Tells what somebody has seen from what has become of it since.
@@ -206,7 +223,7 @@ async fn form(ctx: &Ctx, detail: &JobDetail, sent: Option<&Fields>, problem: Str
         problem,
         stay: present.map_or(0, |it| it.len()).saturating_sub(changed.len()),
         seen: seen(&detail.args, &changed),
-        changed,
+        changed: changed.into_iter().map(|it| without_secrets(it, detail)).collect(),
         reason: sent.map_or("", |sent| sent.text("reason")).to_owned(),
     };
     let mut answer = ctx.page(&page)?;
@@ -294,6 +311,11 @@ mod tests {
         assert_eq!(one(r#"{"n":1}"#, &format!("arg.n={large}")).as_deref(), Some(large));
         assert_eq!(one(r#"{"n":1}"#, "arg.n=").as_deref(), Some("\"\""));
         assert_eq!(one(r#"{"n":1}"#, "arg.m=2"), None, "only what the job has");
+        let hidden = r#"{"card":"••••"}"#;
+        assert_eq!(changed(hidden, "arg.card=%E2%80%A2%E2%80%A2%E2%80%A2%E2%80%A2"), Ok(Vec::new()));
+        assert_eq!(one(hidden, "arg.card=41a").as_deref(), Some("\"41a\""));
+        assert_eq!(one(hidden, "arg.card=\"41\"").as_deref(), Some("\"41\""));
+        assert!(changed(hidden, "arg.card=41").is_err_and(|why| why.contains("in quotes")), "a text or a number?");
     }
 
     #[test]

@@ -63,6 +63,8 @@ struct Page {
     error: String,
     args: Vec<(String, String)>,
     raw_args: String,
+    /// Whether it is known which arguments are secret.
+    is_declared: bool,
     meta: Vec<(String, String)>,
     result: Option<String>,
     attempts: String,
@@ -233,6 +235,7 @@ pub(crate) async fn show(ctx: Ctx, Id(id): Id) -> Answer {
         error: cut(&error, ERROR),
         args,
         raw_args,
+        is_declared: detail.hidden.is_some(),
         meta,
         result: detail.result.as_ref().map(|result| cut(result, VALUE)),
         attempts: attempts(job),

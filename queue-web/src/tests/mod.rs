@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod hostile;
 mod screens;
+mod secrets;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

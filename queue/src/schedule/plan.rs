@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::schedule::calendar::Calendar;
 use crate::schedule::definition::Definition;
 use crate::schedule::spec::{Missed, Overlap, Schedule};
+use crate::secrets::Values;
 
 /// A tick that is younger than this is late, not missed: it is fired whatever [`Missed`] says. So a worker that dies,
 /// or a deployment, costs no tick.
@@ -51,6 +52,8 @@ impl ScheduleRow {
 /// A worker's knowledge of a kind.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownKind {
+    /// The secret arguments.
+    pub(crate) secrets: &'static [&'static str],
     pub(crate) max_retries: u32,
     /// Whether arguments decode.
     pub(crate) decodes: fn(&str) -> Result<(), serde_json::Error>,
@@ -142,7 +145,7 @@ fn plan_soundly(row: &ScheduleRow, kind: KnownKind) -> Plan {
 fn misfit(row: &ScheduleRow, kind: KnownKind) -> Option<String> {
     let why = match catch_unwind(|| (kind.decodes)(&row.definition.args)) {
         Ok(Ok(())) => return None,
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => Values::of(kind.secrets, &row.definition.args).redact(error.to_string()),
         Err(_) => "decoding panicked".into(),
     };
     Some(format!("the arguments do not fit `{}`: {why}", row.definition.kind))

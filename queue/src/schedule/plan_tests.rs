@@ -6,7 +6,7 @@ use super::*;
 use crate::schedule::spec::Schedule;
 use crate::store::values::NewJob;
 
-const DECODES: KnownKind = KnownKind { max_retries: 3, decodes: |_| Ok(()) };
+const DECODES: KnownKind = KnownKind { secrets: &[], max_retries: 3, decodes: |_| Ok(()) };
 
 fn at(text: &str) -> i64 {
     let text = if text.contains('T') { text.to_owned() } else { format!("2026-06-10T{text}Z") };
@@ -161,6 +161,11 @@ fn jitter_is_the_same_on_every_worker() {
 fn arguments_that_this_build_cannot_decode_cost_no_tick() {
     let undecodable = KnownKind { decodes: |_| serde_json::from_str::<u8>("{}").map(drop), ..DECODES };
     let panics = KnownKind { decodes: |_| panic!("of a hostile row"), ..DECODES };
+    let secret =
+        KnownKind { secrets: &["card"], decodes: |args| serde_json::from_str::<u8>(args).map(drop), ..DECODES };
+    let mut hidden = row(cron("0 * * * *"), "09:00:00", "09:00:01");
+    hidden.definition.args = "\"4111 1111\"".to_owned();
+    assert!(plan(&hidden, secret).error.is_some_and(|error| error.contains("string \"••••\"")), "it quotes no secret");
     for kind in [undecodable, panics] {
         let found = plan(&row(cron("0 * * * *"), "09:00:00", "09:00:01"), kind);
         let error = found.error.as_deref().expect("it is told");

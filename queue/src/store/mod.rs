@@ -36,6 +36,7 @@ use crate::gauges::Gauges;
 use crate::operations::{Note, Progress};
 #[cfg(feature = "schedules")]
 use crate::schedule::{definition::Definition, plan::ScheduleRow};
+use crate::secrets::Secrets;
 use crate::state::{JobId, JobState};
 use crate::store::operations::{Change, Refused, Saved};
 #[cfg(feature = "schedules")]
@@ -306,6 +307,9 @@ pub(crate) trait AdminReads: Send + Sync + 'static {
 
     /// See [`crate::admin::Admin::throughput`].
     async fn throughput(&self, since: Duration) -> Result<Throughput, Error>;
+
+    /// Which arguments are secret, as workers have told.
+    async fn secrets(&self) -> Result<Secrets, Error>;
 
     /// Live workers, and those that ended within the retention.
     async fn workers(&self) -> Result<Vec<WorkerInfo>, Error>;

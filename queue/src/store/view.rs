@@ -73,8 +73,11 @@ pub struct JobDetail {
     /// What lists show.
     #[serde(flatten)]
     pub job: JobRow,
-    /// The arguments, as JSON text.
+    /// The arguments, as JSON text. Those that are [`hidden`](Self::hidden) have the mark for a value.
     pub args: String,
+    /// The secret arguments of the kind. `None`: all are hidden, because neither this program nor a worker has declared
+    /// the kind. See [`Admin::reveal_secrets`](crate::admin::Admin::reveal_secrets).
+    pub hidden: Option<Vec<String>>,
     /// The result of a completed job, as JSON text. `None` for `()`.
     pub result: Option<String>,
     /// The [metadata](crate::Job::meta), as JSON text. `None` if the job has none.
@@ -84,6 +87,13 @@ pub struct JobDetail {
     /// The last 1,000 attempts, oldest first. Only the last hundred or two that do not count (snoozes, releases at a
     /// shutdown) are kept.
     pub attempts: Vec<Attempt>,
+}
+
+impl JobDetail {
+    /// Whether the value of an argument is hidden.
+    pub fn hides(&self, argument: &str) -> bool {
+        self.hidden.as_ref().is_none_or(|hidden| hidden.iter().any(|name| name == argument))
+    }
 }
 
 /// One attempt of a job.

@@ -34,6 +34,7 @@ use crate::enqueue::tx::WorkerPool;
 use crate::error::Error;
 use crate::job::Job;
 use crate::registry::JobDefinition;
+use crate::secrets::{Values, mask};
 use crate::store::engine::testing::{Requests, serve};
 use crate::store::view::{JobDetail, JobRow};
 use crate::testing::runner::{Mishap, Runner};
@@ -437,7 +438,12 @@ async fn decoded<J: Job + Debug, C: Lent>(queue: &mut TestQueue<C>) -> Result<(V
             let place = format!("queue {}, due {}, attempt {}", row.job.queue, row.job.run_at, row.job.attempt);
             let _ = match &job {
                 Ok(job) => write!(text, "\n  {}: {job:?} ({place})", row.job.id),
-                Err(error) => write!(text, "\n  {}: {} does not decode: {error} ({place})", row.job.id, row.args),
+                Err(error) => {
+                    let secrets: Vec<_> = J::SECRETS.iter().map(ToString::to_string).collect();
+                    let error = Values::of(&secrets, &row.args).redact(error.to_string());
+                    let args = mask(&row.args, Some(&secrets));
+                    write!(text, "\n  {}: {args} does not decode: {error} ({place})", row.job.id)
+                }
             };
         }
         jobs.extend(job.ok().map(|job| EnqueuedJob { job, row: row.job }));

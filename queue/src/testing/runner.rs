@@ -240,6 +240,7 @@ impl Runner {
             concurrency: 1,
             queues: scope.queues.clone(),
             kinds: scope.kinds.clone(),
+            secrets: Default::default(),
             limits: Default::default(),
         };
         self.store.join(&card, LEASE).await

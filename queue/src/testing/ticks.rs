@@ -43,7 +43,7 @@ impl Runner {
 
     fn kinds(&self) -> Kinds {
         let known = |(kind, job): (&&str, &Arc<crate::registry::JobDefinition>)| {
-            ((*kind).to_owned(), KnownKind { max_retries: job.max_retries, decodes: job.decodes })
+            ((*kind).to_owned(), KnownKind { secrets: job.secrets, max_retries: job.max_retries, decodes: job.decodes })
         };
         Arc::new(self.definitions().iter().map(known).collect())
     }

@@ -47,7 +47,11 @@ impl Declared {
             }
         }
         schedules.sort_by(|one, other| one.name.cmp(&other.name));
-        let known = |job: &Arc<JobDefinition>| KnownKind { max_retries: job.max_retries, decodes: job.decodes };
+        let known = |job: &Arc<JobDefinition>| KnownKind {
+            secrets: job.secrets,
+            max_retries: job.max_retries,
+            decodes: job.decodes,
+        };
         let kinds = jobs.iter().map(|(kind, job)| ((*kind).to_owned(), known(job))).collect();
         Ok(Self { app: app.into(), schedules: schedules.into(), kinds: Arc::new(kinds) })
     }

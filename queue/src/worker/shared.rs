@@ -54,7 +54,9 @@ impl Shared {
         let scope = Scope { kinds: kinds.clone(), queues: queues.clone() };
         let pid = std::process::id();
         let (concurrency, limits) = (config.concurrency, config.queues.clone());
-        let card = NewWorker { host: host(), pid, concurrency, queues, kinds, limits };
+        let secret = config.jobs.iter().filter(|(_, job)| !job.secrets.is_empty());
+        let secrets = secret.map(|(kind, job)| ((*kind).to_owned(), names(job.secrets))).collect();
+        let card = NewWorker { host: host(), pid, concurrency, queues, kinds, secrets, limits };
         let notices = Notices::new(enqueued);
         let shared = Self {
             scope,
@@ -97,6 +99,10 @@ impl Shared {
         let served = self.work.slots.of(&lane.queue) == Some(slots);
         self.config.jobs.get(&*lane.kind).filter(|_| served).map(|definition| definition.max_retries)
     }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }
 
 /// The machine's name, for display.

@@ -12,6 +12,7 @@ use crate::error::{Doing as _, Error};
 use crate::failures::{CHARS, Counted, Failures, Hour};
 use crate::gauges::{Count, Gauges};
 use crate::limits::{END_OF_9999, YEAR_1};
+use crate::secrets::{Secrets, kinds_of};
 use crate::state::{JobId, JobState};
 use crate::store::AdminReads;
 use crate::store::engine::connection::{COUNT_LIMIT, Mode, SqlStore, Via};
@@ -174,6 +175,17 @@ impl<DB: Dialect> AdminReads for SqlStore<DB> {
     async fn has_keys(&self, kind: &str) -> Result<bool, Error> {
         let (doing, binds) = ("cannot look for the keys of a kind", [kind.into()]);
         Ok(!self.read(Via::Pool, doing, DB::UNIQUE.has_keys, &binds, |row| row.int(0)).await?.is_empty())
+    }
+
+    async fn secrets(&self) -> Result<Secrets, Error> {
+        let rows = self.read(Via::Pool, "cannot read the kinds", DB::ADMIN.kinds, &[], |row| row.text(0)).await;
+        let mut secrets = Secrets::default();
+        match rows {
+            // an account that reads less: what is not known is hidden
+            Err(error) if error.is_a_missing_right() => {}
+            rows => rows?.iter().for_each(|kinds| secrets.add_row(kinds)),
+        }
+        Ok(secrets)
     }
 
     async fn throughput(&self, since: Duration) -> Result<Throughput, Error> {
@@ -411,6 +423,7 @@ pub(crate) async fn detail<DB: Dialect>(
     Ok(Some(JobDetail {
         job,
         args: row.text(15)?,
+        hidden: Some(Vec::new()),
         result: row.maybe_text(16)?,
         meta: row.maybe_text(18)?,
         unique_key: None,
@@ -425,7 +438,7 @@ fn read_worker(row: &impl Cells) -> Result<WorkerInfo, sqlx::Error> {
         pid: unsigned(row.int(2)?),
         concurrency: unsigned(row.int(3)?),
         queues: names(&row.text(4)?),
-        kinds: names(&row.text(5)?),
+        kinds: kinds_of(&row.text(5)?).into_keys().collect(),
         started_at: at(row, 6)?,
         heartbeat_at: at(row, 7)?,
         stopped_at: row.maybe_int(8)?.map(date),

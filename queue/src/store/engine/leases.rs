@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 
 use crate::error::Error;
 use crate::limits::micros;
+use crate::secrets::row_of;
 use crate::state::JobId;
 use crate::store::Leases;
 use crate::store::engine::connection::notify;
@@ -156,7 +157,8 @@ impl<DB: Dialect> SqlStore<DB> {
 impl<DB: Dialect> Leases for SqlStore<DB> {
     async fn join(&self, worker: &NewWorker, lease: Duration) -> Result<WorkerId, Error> {
         let worker = worker.clone();
-        let [queues, kinds] = [&worker.queues, &worker.kinds].map(|names| json(names));
+        let queues = json(&worker.queues);
+        let kinds = row_of(&worker.kinds, &worker.secrets);
         let limits = serde_json::to_string(&worker.limits).unwrap_or_default();
         let args = (worker, queues, kinds, limits, micros(lease));
         self.run(

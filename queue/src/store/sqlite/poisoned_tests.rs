@@ -48,6 +48,7 @@ async fn a_full_disk_does_not_leave_the_pool_unusable() {
         concurrency: 4,
         queues: vec![],
         kinds: vec!["a".into()],
+        secrets: Default::default(),
         limits: Default::default(),
     };
     store.join(&card, Duration::from_secs(30)).await.expect("one write");

@@ -19,6 +19,8 @@ pub(crate) struct NewWorker {
     /// Empty: all queues.
     pub(crate) queues: Vec<String>,
     pub(crate) kinds: Vec<String>,
+    /// The secret arguments of the kinds that have any.
+    pub(crate) secrets: BTreeMap<String, Vec<String>>,
     /// How many jobs of a queue it runs at a time. Queues without a limit are not here.
     pub(crate) limits: BTreeMap<String, u32>,
 }

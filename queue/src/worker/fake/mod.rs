@@ -155,6 +155,7 @@ impl MadeUp {
         // less than two of them want, so that they have to share
         let concurrency = queues.values().max().copied().unwrap_or(4);
         let definition = JobDefinition {
+            secrets: &[],
             kind: "k",
             aliases: &[],
             queue: "default",

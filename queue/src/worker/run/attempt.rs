@@ -19,6 +19,7 @@ use crate::limits::micros;
 use crate::middleware::Wrappers;
 use crate::propagation::propagation;
 use crate::registry::{JobDefinition, Running};
+use crate::secrets::Values;
 use crate::store::Store;
 use crate::store::values::{AttemptOutcome, Claimed, Destination, End, Hold, RunningRow, WorkerId};
 use crate::telemetry::{Event, Observers};
@@ -72,6 +73,8 @@ pub(crate) struct Attempt {
     pub(crate) definition: Arc<JobDefinition>,
     pub(crate) row: AttemptRow,
     pub(crate) switch: Switch,
+    /// The values of the secret arguments, once they are decoded. Empty: the kind has none.
+    secrets: OnceLock<Values>,
     /// Empty while it waits for its turn to begin.
     started: OnceLock<Instant>,
 }
@@ -97,7 +100,8 @@ pub(crate) struct LongArgs {
 
 impl Attempt {
     pub(crate) fn new(env: Arc<Env>, job: Claimed, definition: Arc<JobDefinition>, row: AttemptRow) -> Arc<Self> {
-        Arc::new(Self { env, job, definition, row, switch: Switch::default(), started: OnceLock::new() })
+        let (switch, secrets, started) = (Switch::default(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { env, job, definition, row, switch, secrets, started })
     }
 
     /// It begins now, unless it has begun.
@@ -117,6 +121,22 @@ impl Attempt {
 
     pub(crate) fn tell(&self, event: Event<'_>) {
         event.emit(&self.env.observers);
+    }
+
+    /// The text without the values of secret arguments.
+    pub(crate) fn redacted(&self, text: String) -> String {
+        match self.secrets.get() {
+            Some(secrets) => secrets.redact(text),
+            None => text,
+        }
+    }
+
+    /// The same for a result.
+    pub(crate) fn redacted_result(&self, result: Option<String>) -> Option<String> {
+        match self.secrets.get() {
+            Some(secrets) => result.map(|json| secrets.redact_json(json)),
+            None => result,
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -181,6 +201,9 @@ impl Attempt {
             (Ok(json), _) | (Err(_), Some(LongArgs { json, .. })) => json,
             (Err(bytes), None) => return Err(Raw::TooLong(*bytes)),
         };
+        if !self.definition.secrets.is_empty() {
+            let _ = self.secrets.set(Values::of(self.definition.secrets, args));
+        }
         // the handler has what is decoded, and may run for hours: the arguments go now
         match std::panic::catch_unwind(AssertUnwindSafe(|| (self.definition.start)(args, ctx.clone()))) {
             Ok(Ok(handler)) => Ok(self.handing_on(self.env.wrappers.around(&ctx, args, handler))),
@@ -277,7 +300,7 @@ impl OwnRow for Attempt {
     }
 
     fn completed(&self, result: Option<String>) -> End {
-        End::completed(self.job.hold(), micros(self.ran()), result)
+        End::completed(self.job.hold(), micros(self.ran()), self.redacted_result(result))
     }
 
     fn is_lost(&self) -> bool {

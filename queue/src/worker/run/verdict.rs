@@ -115,7 +115,7 @@ impl Attempt {
                 Settled::Completed { result }
             }
             raw if !is_held => {
-                let error = self.env.log_errors.then(|| raw.text().replace(CAUSED_BY, ": "));
+                let error = self.env.log_errors.then(|| self.redacted(raw.text()).replace(CAUSED_BY, ": "));
                 self.tell(Event::JobFailedAfterCommit { job: &self.job, ran: self.ran(), error });
                 Settled::Completed { result: None }
             }
@@ -144,12 +144,13 @@ impl Attempt {
 
     fn completed(&self, result: Option<String>) -> End {
         self.tell(Event::JobCompleted { job: &self.job, ran: self.ran() });
-        let result = result.filter(|json| may_be_kept(json));
+        let result = self.redacted_result(result).filter(|json| may_be_kept(json));
         self.end(AttemptOutcome::Completed, None, Destination::Finish { result })
     }
 
     fn cancelled(&self, why: String) -> End {
         self.tell(Event::JobCancelled { job: &self.job, ran: self.ran() });
+        let why = self.redacted(why);
         self.end(AttemptOutcome::Cancelled, Some(why), Destination::Finish { result: None })
     }
 
@@ -163,6 +164,7 @@ impl Attempt {
     }
 
     fn bury(&self, outcome: AttemptOutcome, error: String) -> End {
+        let error = self.redacted(error);
         let logged = self.logged(outcome, &error);
         self.tell(Event::JobDead { job: &self.job, ran: self.ran(), outcome, error: logged });
         self.end(outcome, Some(error), Destination::Bury)
@@ -170,6 +172,7 @@ impl Attempt {
 
     fn requeue(&self, outcome: AttemptOutcome, delay: Option<Duration>, uncount: i32, error: Option<String>) -> End {
         let (job, retry_in) = (&self.job, delay.unwrap_or_default());
+        let error = error.map(|error| self.redacted(error));
         let logged = error.as_deref().and_then(|error| self.logged(outcome, error));
         match (outcome, delay) {
             (AttemptOutcome::Snoozed, _) => {

@@ -112,6 +112,7 @@ fn worker() -> NewWorker {
         concurrency: 1,
         queues: Vec::new(),
         kinds: vec!["k".into()],
+        secrets: Default::default(),
         limits: Default::default(),
     }
 }

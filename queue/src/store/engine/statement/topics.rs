@@ -166,6 +166,7 @@ statements! {
         stats: sql,
         /// Rows as [`inspect`](crate::store::engine::inspect) reads them.
         workers: sql,
+        kinds: sql,
         /// Rows of worker, queue, number of jobs.
         held: sql,
         /// Binds: id, the most rows of each table and of all. One row: the last id (NULL: there is none), the number of

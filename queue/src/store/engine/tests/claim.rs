@@ -26,6 +26,7 @@ async fn claim_is_exclusive<DB: TestDb>(db: Db<DB>) {
                     concurrency: 1,
                     queues: vec![],
                     kinds: vec!["a".into()],
+                    secrets: Default::default(),
                     limits: Default::default(),
                 };
                 let worker = store.join(&worker, LEASE).await.unwrap();

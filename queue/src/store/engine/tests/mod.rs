@@ -151,6 +151,7 @@ impl<DB: TestDb> Db<DB> {
             concurrency: 4,
             queues: vec![],
             kinds: vec!["a".into()],
+            secrets: Default::default(),
             limits: Default::default(),
         };
         self.store.join(&worker, LEASE).await.unwrap()

@@ -42,7 +42,7 @@ fn daily() -> Schedule {
 }
 
 fn kinds(known: &[&str]) -> Kinds {
-    let kind = KnownKind { max_retries: 7, decodes: |_| Ok(()) };
+    let kind = KnownKind { secrets: &[], max_retries: 7, decodes: |_| Ok(()) };
     Arc::new(known.iter().map(|name| ((*name).to_owned(), kind)).collect())
 }
 

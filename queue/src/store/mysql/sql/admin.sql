@@ -33,6 +33,10 @@ FROM queue_workers AS worker
 LEFT JOIN queue_heartbeats AS b ON b.worker_id = worker.id AND worker.stopped_at IS NULL
 ORDER BY id
 
+-- name: kinds
+-- What the workers declared that started last.
+SELECT DISTINCT kinds FROM (SELECT kinds FROM queue_workers ORDER BY id DESC LIMIT 1000) AS w
+
 -- name: held
 -- How many jobs each worker holds: worker, queue, number.
 SELECT j.worker_id, j.queue, COUNT(DISTINCT j.id)

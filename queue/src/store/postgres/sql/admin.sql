@@ -33,6 +33,10 @@ LEFT JOIN LATERAL (SELECT heartbeat_at, expires_at FROM queue_heartbeats
                    WHERE worker_id = w.id AND w.stopped_at IS NULL ORDER BY heartbeat_at DESC LIMIT 1) AS b ON TRUE
 ORDER BY id
 
+-- name: kinds
+-- What the workers declared that started last.
+SELECT DISTINCT kinds::text FROM (SELECT kinds FROM queue_workers ORDER BY id DESC LIMIT 1000) AS w
+
 -- name: held
 -- How many jobs each worker holds: worker, queue, number.
 SELECT c.worker_id, j.queue, count(DISTINCT j.id)

@@ -37,6 +37,10 @@ FROM queue_workers AS w
 LEFT JOIN queue_heartbeats AS b ON b.worker_id = w.id AND w.stopped_at IS NULL
 ORDER BY id
 
+-- name: kinds
+-- What the workers declared that started last.
+SELECT DISTINCT kinds FROM (SELECT kinds FROM queue_workers ORDER BY id DESC LIMIT 1000) AS w
+
 -- name: held
 -- How many jobs each worker holds: worker, queue, number.
 SELECT worker_id, queue, count(*) FROM queue_jobs WHERE worker_id <> 0 GROUP BY worker_id, queue
