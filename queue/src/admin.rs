@@ -37,6 +37,9 @@ use crate::worker::host;
 /// How long a page for Prometheus is shared.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
+/// What was read last, and when.
+type Last<T> = Mutex<Option<(Instant, T)>>;
+
 /// Inspects and changes the jobs in one database. Cheap to clone.
 ///
 /// Every method may also fail with [`Error::Database`]. All are safe to drop: a step that has begun continues in the
@@ -63,9 +66,9 @@ pub struct Admin {
     pub(crate) store: Arc<dyn AdminStore>,
     actor: Arc<Actor>,
     /// The last page for Prometheus.
-    page: Arc<Mutex<Option<(Instant, String)>>>,
+    page: Arc<Last<String>>,
     /// What was last known of secret arguments.
-    pub(crate) secrets: Arc<Mutex<Option<(Instant, Arc<Secrets>)>>>,
+    pub(crate) secrets: Arc<Last<Arc<Secrets>>>,
     /// Whether it shows them.
     pub(crate) reveals: bool,
 }
