@@ -25,13 +25,19 @@ impl Writes {
         Self { seen: state(&file), told: told::Notice::default(), file }
     }
 
-    /// Waits for a write. With inotify, a write between two calls ends the second call at once.
+    /// Waits for a write. With inotify, a write between two calls ends the second call at once. So does the end of the
+    /// file: another one may be there.
     pub(crate) async fn next(&mut self) {
+        if self.told.renew(&self.file) {
+            self.seen = state(&self.file);
+            return;
+        }
         loop {
             let hears = self.told.hears() || (self.seen.is_some() && self.told.begin(&self.file));
             let pause = if hears { LOOK_ALL_THE_SAME } else { LOOK };
             tokio::select! {
                 () = self.told.next() => {
+                    self.told.renew(&self.file);
                     self.seen = state(&self.file);
                     return;
                 }
@@ -100,6 +106,15 @@ mod told {
             self.ear.is_some()
         }
 
+        /// Watches the file anew if it was replaced or has other attributes. Whether that is so.
+        pub(crate) fn renew(&mut self, file: &Path) -> bool {
+            let is_over = self.ear.as_ref().is_some_and(|ear| ear.over.load(Ordering::Acquire));
+            if is_over {
+                self.begin(file);
+            }
+            is_over
+        }
+
         pub(crate) async fn next(&self) {
             match &self.ear {
                 Some(ear) => ear.written.notified().await,
@@ -166,6 +181,10 @@ mod told {
             false
         }
 
+        pub(crate) fn renew(&mut self, _file: &Path) -> bool {
+            false
+        }
+
         pub(crate) async fn next(&self) {
             std::future::pending().await
         }
@@ -220,6 +239,10 @@ mod tests {
         assert!(timeout(Duration::from_millis(1), writes.next()).await.is_err());
         let mode = fs::metadata(&file).expect("a file").permissions();
         fs::set_permissions(&file, mode).expect("an attribute");
+        // before the next call, which must not miss it
+        while writes.told.hears() {
+            sleep(LOOK).await;
+        }
         timeout(SOON, writes.next()).await.expect("it may be another file");
         assert!(timeout(Duration::from_millis(50), writes.next()).await.is_err(), "nothing was written");
         assert!(writes.told.hears());
