@@ -111,7 +111,7 @@ impl Admin {
     ///
     /// let job = RawJob::new("resize_image", r#"{"image": 7}"#).queue("images");
     /// let id = Admin::new(&pool).enqueue(job).await?.id();
-    /// # let job = Admin::new(&pool).job(id).await?.expect("it waits");
+    /// # let job = Admin::new(&pool).reveal_secrets().job(id).await?.expect("it waits");
     /// # assert_eq!((job.job.queue.as_str(), job.args.as_str()), ("images", r#"{"image": 7}"#));
     /// # Ok(()) }
     /// ```
