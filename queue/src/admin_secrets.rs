@@ -18,7 +18,7 @@ impl Admin {
     /// The same, which shows the values of secret arguments: for a program that needs them, such as one that enqueues
     /// the jobs elsewhere.
     ///
-    /// Without this, each secret argument is shown as [`MARK`](crate::admin::MARK). A worker tells the database which
+    /// Without this, each secret argument is shown as [`MARK`]. A worker tells the database which
     /// arguments are secret, so a program without the jobs' types hides them too. If neither this program nor a worker
     /// of the last days has declared a kind, all its arguments are hidden.
     ///
