@@ -38,7 +38,7 @@ pub async fn open(value: String) {
 
 fn main() {
     assert_eq!(Charge::SECRETS, ["card", "credit_card", "pin", "type"]);
-    assert_eq!(SignIn::SECRETS, ["passWord", "pass_word"]);
+    assert_eq!(SignIn::SECRETS, ["passWord"]);
     assert!(Open::SECRETS.is_empty());
     let job = Charge::new(Card { pan: "4111".to_owned() }, "1234".to_owned(), 98765u32, 7);
     assert_eq!(format!("{job:?}"), "Charge { card: ••••, pin: ••••, type: ••••, order: 7 }");
