@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A look is shown for this many times as long as it is fresh. Meanwhile the next one is taken, and nobody waits for it.
+/// An old look is still shown for this many times as long as it is fresh. Meanwhile the next one is taken, and nobody
+/// waits for it.
 const STALE: u32 = 3;
 
 /// The last look, and whose turn it is to take another one.

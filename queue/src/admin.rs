@@ -438,8 +438,8 @@ impl Admin {
     /// # Errors
     /// [`Error::Conflict`] for a running, completed or cancelled job, [`Error::NotFound`], [`Error::Locked`]. And
     /// [`Error::Config`] for arguments that are no object although the present ones are, for those that do not fit the
-    /// job's type, for those that have [`MARK`] in the place of a secret, and for those above [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES) or
-    /// [`MAX_ARGS_DEPTH`](crate::limits::MAX_ARGS_DEPTH).
+    /// job's type, for those that have [`MARK`] in the place of a secret, and for those above
+    /// [`MAX_ARGS_BYTES`](crate::limits::MAX_ARGS_BYTES) or [`MAX_ARGS_DEPTH`](crate::limits::MAX_ARGS_DEPTH).
     pub async fn edit_args(&self, id: JobId, args: &serde_json::Value) -> Result<(), Error> {
         let (detail, args) = (self.store.job(id).await?.ok_or(Error::NotFound(id))?, args.to_string());
         self.refuse_marks(&detail.job.kind, &args).await?;

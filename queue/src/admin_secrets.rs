@@ -11,16 +11,16 @@ use crate::operations::Action;
 use crate::registry::linked;
 use crate::secrets::{MARK, Secrets, Values, marked, mask};
 
-/// For how long it is known what workers declare.
+/// How long the declarations of workers stay in memory.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 
 impl Admin {
-    /// The same, which shows the values of secret arguments: for a program that needs them, such as one that enqueues
-    /// the jobs elsewhere.
+    /// The same administration, but it shows the values of secret arguments. A program that copies jobs to another
+    /// database needs it.
     ///
-    /// Without this, each secret argument is shown as [`MARK`]. A worker tells the database which
-    /// arguments are secret, so a program without the jobs' types hides them too. If neither this program nor a worker
-    /// of the last days has declared a kind, all its arguments are hidden.
+    /// Without this, each secret argument is shown as [`MARK`]. A worker tells the database which arguments are secret,
+    /// so a program without the jobs' types hides them too. If neither this program nor a worker of the last days has
+    /// declared a kind, all its arguments are hidden.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -102,8 +102,8 @@ impl Admin {
         }
     }
 
-    /// Refuses a search by a secret, which would tell whether a guess is right. And an edit of many jobs, whose record
-    /// would keep the value.
+    /// Refuses a search by a secret: it would tell whether a guess is right. Refuses an edit of a secret in many jobs:
+    /// the record of the operation would keep the value.
     pub(crate) async fn refuse_secrets(&self, filter: &Filter, action: Option<&Action>) -> Result<(), Error> {
         let named = named(filter, action);
         if named.is_empty() {
